@@ -1,0 +1,64 @@
+# replgate needs Go, git and make; nothing else. `make help` lists the targets.
+
+GO         ?= go
+FUZZTIME   ?= 30s
+BENCHTIME  ?= 1s
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Tools have a module of their own, so that none of their dependencies becomes one of replgate's.
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/replgate, version from git
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/replgate ./cmd/replgate
+
+# One run of the tests is enough: with the race detector, and the seeds of every fuzz target are part of it.
+.PHONY: check
+check: fmt-check vet staticcheck race ## everything that must hold before a commit; what CI runs
+
+.PHONY: fmt-check
+fmt-check: ## fail and list the files that gofmt would change
+	@out=$$(gofmt -l .) || exit 1; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: staticcheck
+staticcheck: ## staticcheck, in the version that tools/go.mod names
+	$(STATICCHECK) ./...
+
+.PHONY: test
+test: ## all tests, fuzz seeds included, without the race detector
+	$(GO) test ./...
+
+.PHONY: race
+race: ## all tests, fuzz seeds included, with the race detector
+	$(GO) test -race ./...
+
+# `go test -fuzz` takes one target of one package at a time.
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (30s)
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+	while IFS=: read -r file func; do \
+		target=$${func#func }; dir=$$(dirname "$$file"); echo "== $$dir $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## all benchmarks with their allocations, BENCHTIME (1s) each
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) -benchmem ./...
+
+.PHONY: demo
+demo: ## a whole cluster of stand-in replicas behind gates, on this machine
+	$(GO) run ./internal/demo
+
+.PHONY: clean
+clean: ## remove what build made
+	rm -rf bin

@@ -221,11 +221,11 @@ func (j *Judge) Forwarded(h *wire.Header) {
 		if j.leg.Inward {
 			j.chain.remember(view, op, id)
 		} else {
-			j.chain.confirm(view, op, id)
+			j.chain.sent(view, op, id)
 		}
 	case wire.PrepareOk:
 		if !j.leg.Inward && wire.PrepareOkGroup.Get(h) == wire.MetadataGroup {
-			j.chain.confirm(wire.View.Get(h), wire.PrepareOkOp.Get(h), wire.PrepareOkChecksum.Get(h))
+			j.chain.named(wire.PrepareOkOp.Get(h), wire.PrepareOkChecksum.Get(h))
 		}
 	case wire.Commit:
 		j.tokens.remember(wire.CommitGroup.Get(h), wire.CommitToken.Get(h))

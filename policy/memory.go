@@ -12,21 +12,34 @@ import (
 const (
 	chainViews = 4
 	chainOps   = 1024
+	chainGaps  = 64
 )
 
 // Chain remembers the identities of metadata prepares by view and op: those that
 // were forwarded to the local replica, and those that the local replica itself
-// has named, by its PrepareOk or by sending the prepare on. A replica's shard
-// panics on a prepare whose parent is another than the one in its log (§2.6 c).
+// sent on. A replica's shard panics on a prepare whose parent is another than the
+// one in its log (§2.6 c).
+//
+// A prepare that leaves a gap is dropped by the replica, and another may honestly
+// come in its place. It is set aside, and remembered when the replica's PrepareOk
+// names it. The view of a PrepareOk is no help there: it is the replica's own, and
+// a replica that was primary once acknowledges what it has under any later view.
 //
 // It is the gate's and shared by all its links. The zero value is ready. Its
-// memory is at most about 160 KiB.
+// memory is at most about 170 KiB.
 type Chain struct {
 	mu    sync.Mutex
 	views [chainViews]*chainView
-	// confirmed is the view that the local replica last spoke in. It is never
+	gaps  [chainGaps]chainGap // the last ones set aside, a ring
+	gap   int
+	// confirmed is the view of what the local replica last named. It is never
 	// pushed out by views that only peers claim.
 	confirmed uint32
+}
+
+type chainGap struct {
+	view uint32
+	chainOp
 }
 
 type chainView struct {
@@ -99,26 +112,52 @@ func (c *Chain) fits(h *wire.Header) bool {
 	return !ok || parent == wire.PrepareParent.Get(h)
 }
 
-// remember takes in a prepare forwarded to the local replica, unless it leaves a
-// gap: the replica drops such a one, and an honest one may come in its place.
+// remember takes in a prepare forwarded to the local replica.
 func (c *Chain) remember(view uint32, op uint64, id wire.U128) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.find(view)
-	if v == nil {
-		v = c.make(view)
+	switch {
+	case v == nil:
+		c.make(view).put(op, id)
+	case op <= v.highest+1:
 		v.put(op, id)
-		return
-	}
-	if op <= v.highest+1 {
-		v.put(op, id)
+	default:
+		c.gaps[c.gap] = chainGap{view, chainOp{op, id}}
+		c.gap = (c.gap + 1) % chainGaps
 	}
 }
 
-// confirm takes in what the local replica itself says it has.
-func (c *Chain) confirm(view uint32, op uint64, id wire.U128) {
+// sent takes in a prepare that the local replica sent: its own log.
+func (c *Chain) sent(view uint32, op uint64, id wire.U128) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.confirm(view, op, id)
+}
+
+// named takes in a prepare that was set aside, now that the local replica has
+// acknowledged it.
+func (c *Chain) named(op uint64, id wire.U128) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if op == 0 {
+		return
+	}
+	want := chainOp{op, id}
+	for _, g := range c.gaps {
+		if g.chainOp == want {
+			c.confirm(g.view, op, id)
+			return
+		}
+	}
+	for _, v := range c.views {
+		if v != nil && v.ops[op%chainOps] == want {
+			c.confirmed = v.view
+		}
+	}
+}
+
+func (c *Chain) confirm(view uint32, op uint64, id wire.U128) {
 	c.confirmed = view
 	v := c.find(view)
 	if v == nil {
@@ -132,7 +171,7 @@ func (c *Chain) confirm(view uint32, op uint64, id wire.U128) {
 func (c *Chain) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.views, c.confirmed = [chainViews]*chainView{}, 0
+	c.views, c.gaps, c.gap, c.confirmed = [chainViews]*chainView{}, [chainGaps]chainGap{}, 0, 0
 }
 
 // tokenJump is how far above the last one a Commit token is suspicious. Tokens

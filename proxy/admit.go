@@ -1,0 +1,220 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/replgate/replgate/mac"
+	"github.com/replgate/replgate/policy"
+	"github.com/replgate/replgate/wire"
+)
+
+// The two directions a connection can come from.
+const (
+	ingress = "ingress"
+	egress  = "egress"
+)
+
+// visit is an accepted connection until it is a link or refused.
+type visit struct {
+	server    *Server
+	settings  *Settings
+	ctx       context.Context // done when the gate stops admitting
+	tcp       *net.TCPConn
+	direction string
+	peer      *Peer // whom the link is with; on ingress known from the Hello on
+	log       *slog.Logger
+	arrived   *leg // the accepted connection
+	acceptor  *mac.Acceptor
+	loose     [2]int // handshake frames by side that hello_strict would have refused
+}
+
+func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
+	v := &visit{server: s, settings: s.settings, ctx: s.admitting, tcp: c, peer: peer, direction: egress}
+	v.arrived = &leg{io: c, tcp: c, side: near}
+	if peer == nil {
+		v.direction, v.arrived.side = ingress, far
+	}
+	v.log = s.settings.Log.With("direction", v.direction, "remote", c.RemoteAddr().String())
+	return v
+}
+
+// serve carries one connection from accept to its end.
+func (v *visit) serve() {
+	v.settings.Metrics.Unauthenticated(1)
+	v.tcp.SetDeadline(time.Now().Add(v.settings.HandshakeTimeout))
+	release := context.AfterFunc(v.ctx, func() { v.tcp.SetDeadline(time.Now()) })
+	l, r := v.join()
+	release()
+	v.settings.Metrics.Unauthenticated(-1)
+	if r != nil {
+		v.refuse(r)
+		return
+	}
+	v.tcp.SetDeadline(time.Time{})
+	l.run()
+}
+
+// allowed says whether this entrance takes TLS and plaintext connections.
+func (v *visit) allowed() (tlsAllowed, plainAllowed bool) {
+	if v.direction == egress {
+		return v.settings.EgressSecurity == TLS, v.settings.EgressSecurity != TLS
+	}
+	for _, p := range v.settings.Peers {
+		if p.ID < v.settings.Local {
+			tlsAllowed = tlsAllowed || p.Security == TLS
+			plainAllowed = plainAllowed || p.Security != TLS
+		}
+	}
+	return tlsAllowed, plainAllowed
+}
+
+// entrance is what policy admits Hellos by.
+func (v *visit) entrance() policy.Entrance {
+	e := policy.Entrance{Cluster: v.settings.Cluster, Replicas: v.settings.Replicas, Acceptor: v.settings.Local}
+	if v.direction == egress {
+		e.Acceptor, e.Only = v.peer.ID, &v.settings.Local
+	}
+	return e
+}
+
+// required is the security that the replica with the given id must speak here.
+// An id that is nobody's is held to the strongest, so that it learns nothing.
+func (v *visit) required(id uint8) Security {
+	if v.direction == egress {
+		return v.settings.EgressSecurity
+	}
+	if p := v.settings.peer(id); p != nil && id < v.settings.Local {
+		return p.Security
+	}
+	if v.settings.Keys != nil {
+		return PSK
+	}
+	return Plaintext
+}
+
+// admit takes the accepted connection through TLS, Hello and admission (§7.1).
+// After it the dialer is known and waits.
+func (v *visit) admit() *refusal {
+	if r := v.secure(); r != nil {
+		return r
+	}
+	h, r := readHello(v.arrived, v.settings.MaxFrame)
+	if r != nil {
+		return r
+	}
+	id := wire.Replica.Get(h)
+	need := v.required(id)
+	v.acceptor = mac.NewAcceptor(v.entrance().Acceptor, v.macOptions(need, v.arrived.binding))
+	if err := v.acceptor.Hello(h); err != nil {
+		return v.rejected(macRefusal(err), wire.StatusUnknownCommand)
+	}
+	if err := v.entrance().Admit(h); err != nil {
+		refused, _ := errors.AsType[*policy.Refusal](err)
+		return v.rejected(&refusal{ending: Ending(refused.Reason), got: refused.Got, want: refused.Want}, refused.Status)
+	}
+	if r := v.matches(need); r != nil {
+		return r
+	}
+	if err := v.acceptor.Accept(); err != nil {
+		return macRefusal(err)
+	}
+	v.arrived.replica = id
+	if v.direction == ingress {
+		v.peer = v.settings.peer(id)
+	}
+	v.log = v.log.With("peer", v.peer.ID)
+	return v.tolerate(v.arrived, h)
+}
+
+// matches holds the channel against what this dialer must speak, where an
+// entrance takes both kinds.
+func (v *visit) matches(need Security) *refusal {
+	switch {
+	case need == TLS && v.arrived.security != TLS:
+		return &refusal{ending: TLSPlaintext, got: "a plaintext Hello", want: "TLS from this replica"}
+	case need != TLS && v.arrived.security == TLS:
+		return &refusal{ending: PlaintextRefused, got: "TLS", want: string(need) + " from this replica"}
+	}
+	v.arrived.security = need
+	return nil
+}
+
+// rejected adds the frame that tells the dialer, where it can read one.
+func (v *visit) rejected(r *refusal, status wire.Status) *refusal {
+	if frame, readable := v.acceptor.Reject(status); readable {
+		r.reject = &frame
+	}
+	return r
+}
+
+func (v *visit) macOptions(security Security, binding mac.Binding) mac.Options {
+	o := mac.Options{Cluster: v.settings.Cluster, Binding: binding,
+		Strict: v.settings.Rules[policy.HelloStrict] == policy.Close && !v.settings.Observe}
+	if security != Plaintext {
+		o.Keys = v.settings.Keys
+	}
+	return o
+}
+
+// answer proves the accepted connection: Challenge and Finish, or for plaintext
+// that it stays. A psk or tls dialer believes in the link from here on.
+func (v *visit) answer() *refusal {
+	l := v.arrived
+	if l.security == Plaintext {
+		return l.lives()
+	}
+	began := time.Now()
+	challenge := v.acceptor.Challenge(nonce())
+	if _, err := l.io.Write(challenge[:]); err != nil {
+		return ioRefusal(l, err, HandshakeTimeout, false)
+	}
+	h, r := readFrame(l, v.settings.MaxFrame)
+	if r == nil {
+		var slot mac.Slot
+		var err error
+		if slot, err = v.acceptor.Finish(h); err != nil {
+			r = macRefusal(err)
+		} else {
+			v.proved(l, slot)
+			r = v.tolerate(l, h)
+		}
+	}
+	v.handshaken("acceptor", r, began)
+	return r
+}
+
+// handshaken counts one side's handshake.
+func (v *visit) handshaken(role string, r *refusal, began time.Time) {
+	result := "ok"
+	if r != nil {
+		result = string(r.ending)
+	}
+	v.settings.Metrics.Handshake(role, result, time.Since(began))
+}
+
+// proved notes which secret the other end of a leg has.
+func (v *visit) proved(l *leg, slot mac.Slot) {
+	if l.side == far {
+		v.settings.Metrics.SecretProof(decimal(l.replica), string(slot))
+	}
+	v.log = v.log.With([...]string{"local_secret", "peer_secret"}[l.side], string(slot))
+}
+
+// tolerate counts a handshake frame that Iggy accepts and a strict gate does not,
+// and throws its body away.
+func (v *visit) tolerate(l *leg, h *wire.Header) *refusal {
+	if !wire.HandshakeClean(h) {
+		v.loose[l.side]++
+	}
+	return discardBody(l, h)
+}
+
+func nonce() (n [wire.NonceSize]byte) {
+	rand.Read(n[:]) // never fails: crypto/rand ends the program instead
+	return n
+}

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/replgate/replgate/mac"
+)
+
+// target is the other end of a leg that this gate dials.
+type target struct {
+	side     side
+	replica  uint8 // who is there
+	address  string
+	name     string // what its certificate must be for
+	security Security
+	pair     mac.Pair
+}
+
+// aliveTime is how long a plaintext leg must stay open to count as proven: a
+// replica that has a live connection of ours already closes a second one at once
+// (§7.4).
+const aliveTime = 50 * time.Millisecond
+
+// dial connects to t and proves it, within ProveTimeout.
+func (v *visit) dial(t target) (*leg, *refusal) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(v.ctx, v.settings.ProveTimeout)
+	defer cancel()
+	dialer := net.Dialer{KeepAlive: -1}
+	c, err := dialer.DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return nil, dialRefusal(t, err)
+	}
+	l := &leg{io: c, tcp: c.(*net.TCPConn), side: t.side, replica: t.replica, security: t.security}
+	release := context.AfterFunc(ctx, func() { l.tcp.SetDeadline(time.Now()) })
+	r := v.prove(ctx, l, t)
+	if !release() && r == nil { // the time was up in the very moment it was proven
+		r = &refusal{ending: HandshakeTimeout, got: "a proof too late", want: "one within timeouts.prove"}
+	}
+	v.handshaken("dialer", r, began)
+	if r != nil {
+		l.abort()
+		return nil, r
+	}
+	return l, nil
+}
+
+// prove runs the dialer's half on a connected leg (§7.1).
+func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
+	if t.security == TLS {
+		config, explain := v.settings.Credentials.Client(t.name)
+		if r := l.handshake(ctx, tls.Client(l.tcp, config), explain); r != nil {
+			return r
+		}
+	}
+	d := mac.NewDialer(t.pair, v.macOptions(t.security, l.binding))
+	hello := d.Hello(nonce())
+	if _, err := l.io.Write(hello[:]); err != nil {
+		return ioRefusal(l, err, HandshakeTimeout, false)
+	}
+	if t.security == Plaintext {
+		return l.lives()
+	}
+	h, r := readFrame(l, v.settings.MaxFrame)
+	if r != nil {
+		return r
+	}
+	finish, slot, err := d.Challenge(h)
+	if err != nil {
+		return macRefusal(err)
+	}
+	if r := v.tolerate(l, h); r != nil {
+		return r
+	}
+	if _, err := l.io.Write(finish[:]); err != nil {
+		return ioRefusal(l, err, HandshakeTimeout, false)
+	}
+	v.proved(l, slot)
+	return nil
+}
+
+// lives waits aliveTime for the end of a plaintext connection. Input proves it at
+// once and stays unread.
+func (l *leg) lives() *refusal {
+	l.tcp.SetReadDeadline(time.Now().Add(aliveTime))
+	defer l.tcp.SetReadDeadline(time.Time{})
+	var b [1]byte
+	if _, err := peek(l.tcp, b[:]); err != nil && !isTimeout(err) {
+		return ioRefusal(l, err, HandshakeTimeout, false)
+	}
+	return nil
+}
+
+// dialRefusal explains a connection that was not made.
+func dialRefusal(t target, err error) *refusal {
+	r := &refusal{ending: DialRefused, got: err.Error(), want: "a connection to " + t.address}
+	_, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case t.side == near:
+		r.ending = LocalDown
+	case isDNS:
+		r.ending = DNSFailed
+	case isTimeout(err) || errors.Is(err, context.DeadlineExceeded):
+		r.ending = DialTimeout
+	}
+	return r
+}

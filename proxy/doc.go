@@ -1,0 +1,23 @@
+// Package proxy is the road: it accepts, secures, admits, dials, joins two legs
+// into a link and pumps frames between them until one leg ends. It is the only
+// room with sockets and goroutines on the data path. It knows no TOML, no
+// Prometheus and no certificate files: those come as Settings.
+//
+// The files stand in the order a byte travels:
+//
+//	server   owns listeners and links, starts and stops them
+//	listen   binds, accepts
+//	secure   TLS on a leg, and the exporter that binds the MAC to it
+//	admit    the acceptor's half of a handshake: Hello, Challenge, Finish
+//	dial     the dialer's half, and the proof that a plaintext leg lives
+//	join     ingress and egress: which leg is proven before which
+//	link     two proven legs, two pumps
+//	pump     read, judge, write
+//	drain    how a link ends
+//	refuse   the vocabulary of endings; every refusal ends there
+//
+// Goroutines: one per listener (acceptLoop), one per connection from accept to
+// the link's end (serve), which runs one of the two pumps' goroutines each as
+// pump.run, and one per leg while it closes (leg.finish). Whoever starts one
+// waits for it.
+package proxy

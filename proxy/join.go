@@ -1,0 +1,53 @@
+package proxy
+
+import "github.com/replgate/replgate/mac"
+
+// join makes a link of an accepted connection, in the order that the liveness
+// promises ask for.
+func (v *visit) join() (*link, *refusal) {
+	if v.direction == ingress {
+		return v.joinIngress()
+	}
+	return v.joinEgress()
+}
+
+// joinIngress proves the peer first and then dials the local replica: a peer that
+// is not proven costs the replica nothing.
+func (v *visit) joinIngress() (*link, *refusal) {
+	if r := v.admit(); r != nil {
+		return nil, r
+	}
+	if r := v.answer(); r != nil {
+		return nil, r
+	}
+	local, r := v.dial(target{
+		side: near, replica: v.settings.Local, address: v.settings.Upstream, name: v.settings.UpstreamName,
+		security: v.settings.UpstreamSecurity, pair: mac.Pair{Dialer: v.peer.ID, Acceptor: v.settings.Local},
+	})
+	if r != nil {
+		return nil, r
+	}
+	return newLink(v, local, v.arrived), nil
+}
+
+// joinEgress proves the far side before the local replica is told yes. A psk or
+// tls replica waits for its Challenge; a plaintext one believes since connect, so
+// a refusal reaches it as a reset, and its bytes stay unread until then.
+func (v *visit) joinEgress() (*link, *refusal) {
+	if r := v.admit(); r != nil {
+		return nil, r
+	}
+	peer, r := v.dial(target{
+		side: far, replica: v.peer.ID, address: v.peer.Address, name: v.peer.Name,
+		security: v.peer.Security, pair: mac.Pair{Dialer: v.settings.Local, Acceptor: v.peer.ID},
+	})
+	if r != nil {
+		r.abort = true
+		return nil, r
+	}
+	if r := v.answer(); r != nil {
+		peer.abort()
+		return nil, r
+	}
+	return newLink(v, v.arrived, peer), nil
+}

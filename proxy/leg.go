@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/replgate/replgate/mac"
+)
+
+// side is which end of a gate a leg is at.
+type side uint8
+
+const (
+	near side = iota // the local replica
+	far              // a peer
+)
+
+// eof, eofMidFrame and reset name what the other end of a leg did.
+func (s side) eof() Ending         { return [...]Ending{LocalEOF, PeerEOF}[s] }
+func (s side) eofMidFrame() Ending { return [...]Ending{LocalEOFMidFrame, PeerEOFMidFrame}[s] }
+func (s side) reset() Ending       { return [...]Ending{LocalReset, PeerReset}[s] }
+
+// leg is one TCP connection with its own security.
+type leg struct {
+	io       net.Conn     // what is read and written: the TCP connection, or TLS on it
+	tcp      *net.TCPConn // what is closed and given options
+	side     side
+	replica  uint8 // who is at the other end, once the handshake says so
+	security Security
+	binding  mac.Binding
+}
+
+// abort ends a leg with a reset, so that the other end's log says so and its
+// kernel throws away what it has not read.
+func (l *leg) abort() {
+	l.tcp.SetLinger(0) // a failure leaves an orderly close, which ends it too
+	l.tcp.Close()
+}
+
+// lingerTime is how long a closing leg waits for the other side's end.
+const lingerTime = 2 * time.Second
+
+// finish ends a leg in order: close_notify, FIN, then read and throw away until
+// the other side's end. A plain close with unread input makes the kernel reset,
+// which can cut off the last frame written.
+func (l *leg) finish(linger time.Duration) {
+	l.io.SetDeadline(time.Now().Add(linger))
+	if l.security == TLS {
+		if notify, ok := l.io.(interface{ CloseWrite() error }); ok {
+			notify.CloseWrite() // fails when the leg is dead, and then the FIN does too
+		}
+	}
+	if l.tcp.CloseWrite() == nil {
+		io.Copy(io.Discard, l.tcp) // ends at EOF, at an error or at the deadline
+	}
+	l.tcp.Close()
+}
+
+// isReset reports whether err says that the other end broke the connection.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNABORTED)
+}
+
+// isEOF reports whether err is the other end's FIN. Over TLS a FIN without
+// close_notify ends a link as one with it does (§7.6).
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// peek waits until the connection has input and copies the first bytes without
+// taking them. It returns io.EOF when the other end closed without a byte.
+func peek(c *net.TCPConn, b []byte) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	n, peekErr := 0, error(nil)
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			n, _, peekErr = syscall.Recvfrom(int(fd), b, syscall.MSG_PEEK)
+			if peekErr != syscall.EINTR {
+				break
+			}
+		}
+		return peekErr != syscall.EAGAIN
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case peekErr != nil:
+		return 0, os.NewSyscallError("recvfrom", peekErr)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/replgate/replgate/mac"
+	"github.com/replgate/replgate/policy"
+	"github.com/replgate/replgate/wire"
+)
+
+// A refusal is why a connection did not become a link. Here, and nowhere else, it
+// turns into bytes on the wire, a metric and a log line.
+type refusal struct {
+	ending    Ending
+	got, want string
+	// reject is the frame that the dialer is told with, nil for silence.
+	reject *wire.Header
+	// abort ends the accepted connection with a reset.
+	abort bool
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("proxy: %s: got %s, want %s", r.ending, r.got, r.want)
+}
+
+// refuse ends a visit that did not become a link.
+func (v *visit) refuse(r *refusal) {
+	if v.server.stopping() && v.ctx.Err() != nil {
+		r = &refusal{ending: Drain, got: "a shutdown", want: "nothing"}
+	}
+	v.settings.Metrics.Refused(v.direction, string(r.ending))
+	v.log.Log(context.Background(), r.ending.level(), "connection refused",
+		"ending", string(r.ending), "got", r.got, "want", r.want, "do", r.ending.do())
+	switch {
+	case r.abort:
+		v.arrived.abort()
+	case r.reject != nil:
+		v.tcp.SetDeadline(time.Now().Add(lingerTime))
+		if _, err := v.arrived.io.Write(r.reject[:]); err == nil {
+			v.arrived.finish(lingerTime)
+		}
+		v.tcp.Close()
+	default:
+		v.tcp.Close()
+	}
+}
+
+// ioRefusal explains a read or write that failed in a handshake. late is the
+// ending when it was silence, midFrame whether part of a frame was in.
+func ioRefusal(l *leg, err error, late Ending, midFrame bool) *refusal {
+	switch {
+	case isTimeout(err):
+		return &refusal{ending: late, got: "silence", want: "a whole handshake in time"}
+	case isEOF(err) && midFrame:
+		return &refusal{ending: l.side.eofMidFrame(), got: "an end inside a handshake frame", want: "256 bytes"}
+	case isEOF(err):
+		return &refusal{ending: l.side.eof(), got: "an end before the handshake's", want: "a whole handshake; the other side may have found our MAC wrong"}
+	}
+	return &refusal{ending: l.side.reset(), got: err.Error(), want: "a whole handshake"}
+}
+
+// macRefusal explains what package mac found wrong.
+func macRefusal(err error) *refusal {
+	rejected, isRejected := errors.AsType[*mac.RejectedError](err)
+	switch {
+	case isRejected:
+		return &refusal{ending: Rejected, got: "status " + rejected.Status.String(), want: "a Challenge"}
+	case errors.Is(err, mac.ErrCommand):
+		return &refusal{ending: HelloCommand, got: err.Error(), want: "the handshake's next frame"}
+	case errors.Is(err, mac.ErrMalformed):
+		return &refusal{ending: HelloMalformed, got: err.Error(), want: "a clean handshake frame"}
+	case errors.Is(err, mac.ErrAuthRequired):
+		return &refusal{ending: AuthRequired, got: "a Hello without a nonce", want: "one with: this leg requires the MAC"}
+	}
+	return &refusal{ending: MACMismatch, got: "a MAC that none of our secrets makes", want: "one of the current or the previous secret"}
+}
+
+// frameEnd is a frame fault that ends a link.
+func frameEnd(err error) Ending {
+	if _, ok := errors.AsType[*wire.SizeError](err); ok {
+		return FrameSize
+	}
+	return FrameCommand
+}
+
+// logFrame writes the one line that the first frame of its kind on a link gets;
+// the rest are counted.
+func (p *pump) logFrame(v policy.Verdict, rule policy.Rule, h *wire.Header, verdict string) {
+	if p.told.Has(rule) {
+		return
+	}
+	p.told |= 1 << rule
+	got, want := p.judge.Explain(rule, h, v.Cause)
+	level := slog.LevelWarn
+	if verdict == policy.Observe.String() {
+		level = slog.LevelInfo
+	}
+	p.link.log.Log(context.Background(), level, "frame refused", "rule", rule.String(), "verdict", verdict,
+		"way", p.way, "command", h.Command().String(), "size", wire.Size.Get(h), "got", got, "want", want,
+		"note", "further ones on this link are only counted")
+}
+
+func decimal(id uint8) string { return strconv.Itoa(int(id)) }

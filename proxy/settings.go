@@ -1,0 +1,177 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/replgate/replgate/mac"
+	"github.com/replgate/replgate/policy"
+	"github.com/replgate/replgate/wire"
+)
+
+// Security is what is spoken on a leg.
+type Security string
+
+// The three securities (§7.1).
+const (
+	Plaintext Security = "plaintext" // Hello only
+	PSK       Security = "psk"       // MAC handshake
+	TLS       Security = "tls"       // TLS 1.3 and MAC handshake
+)
+
+// Settings are everything a Server needs, made once and never changed. Fields
+// without a default must be set.
+type Settings struct {
+	// Cluster is the cluster's id.
+	Cluster wire.ClusterID
+	// Local is the id of the local replica, Replicas the roster's length.
+	Local    uint8
+	Replicas int
+
+	// Listen is the address for peers with lower ids; empty where there are none.
+	Listen string
+	// Upstream is the local replica's address, UpstreamSecurity what it is
+	// spoken to in, UpstreamName the name its certificate must have.
+	Upstream         string
+	UpstreamSecurity Security
+	UpstreamName     string
+	// EgressSecurity is what the local replica speaks to us.
+	EgressSecurity Security
+	// Peers are all other replicas.
+	Peers []Peer
+
+	// Keys is the keyring, nil where no leg needs one.
+	Keys *mac.Keyring
+	// Credentials serve TLS legs, nil where there are none.
+	Credentials Credentials
+
+	// Rules are the actions of the frame rules. Observe forwards everything that
+	// still has framing and only counts.
+	Rules   *policy.Table
+	Observe bool
+	// MaxFrame is Iggy's max_message_size, StoreLimit the largest frame that is
+	// judged whole before its first byte leaves, in bytes.
+	MaxFrame   uint32
+	StoreLimit int
+
+	// HandshakeTimeout bounds TLS and MAC together, 10 s by default. ProveTimeout
+	// bounds the time a near leg waits for its far leg, 2 s by default.
+	HandshakeTimeout time.Duration
+	ProveTimeout     time.Duration
+
+	// Log gets a line per link event; nil logs nothing.
+	Log *slog.Logger
+	// Metrics gets the counts; nil counts nothing.
+	Metrics Metrics
+}
+
+// Peer is another replica.
+type Peer struct {
+	ID uint8
+	// Security is what its far leg speaks, on ingress and egress alike.
+	Security Security
+	// Listen is where the local replica dials it, Address where it really is,
+	// Name what its certificate must be for: for higher ids.
+	Listen  string
+	Address string
+	Name    string
+}
+
+// Credentials give TLS configurations. Each call is for one connection; the
+// function beside it turns that connection's handshake error into an ending.
+type Credentials interface {
+	Server() (*tls.Config, func(error) TLSFault)
+	Client(name string) (*tls.Config, func(error) TLSFault)
+}
+
+// TLSFault is a failed TLS handshake in the vocabulary of endings.
+type TLSFault struct {
+	Ending Ending
+	// Detail is one sentence for the log.
+	Detail string
+}
+
+// bufferMin is the least memory a pump may use for batching: larger batches mean
+// fewer system calls, and 1 MiB is where that stops to pay.
+const bufferMin = 1 << 20
+
+// limits are the bounds of one pump's reader.
+func (s *Settings) limits() wire.Limits {
+	store := min(s.StoreLimit, int(s.MaxFrame))
+	return wire.Limits{MaxFrame: s.MaxFrame, Store: store, Buffer: max(bufferMin, store)}
+}
+
+// LinkMemory returns the most memory one link can hold, in bytes, and the formula
+// in words. Traffic grows buffers up to it; an idle link holds a fraction.
+func (s *Settings) LinkMemory() (int, string) {
+	const (
+		tlsLeg   = 2*(16<<10+512) + 4<<10 // one record each way and crypto/tls's own state
+		verifier = 8 << 10
+		tokens   = 64 << 10 // 1024 groups
+	)
+	buffer := s.limits().Buffer
+	total := 2 * (buffer + verifier + tokens + tlsLeg)
+	return total, fmt.Sprintf("2 directions × (buffer %d + body verifier %d + tokens %d + TLS leg %d) bytes", buffer, verifier, tokens, tlsLeg)
+}
+
+// peer returns the peer with the given id; it exists for every admitted id.
+func (s *Settings) peer(id uint8) *Peer {
+	for i := range s.Peers {
+		if s.Peers[i].ID == id {
+			return &s.Peers[i]
+		}
+	}
+	return nil
+}
+
+// prepare fills defaults and checks that the parts fit together.
+func (s *Settings) prepare() error {
+	if s.HandshakeTimeout == 0 {
+		s.HandshakeTimeout = 10 * time.Second
+	}
+	if s.ProveTimeout == 0 {
+		s.ProveTimeout = 2 * time.Second
+	}
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.Metrics == nil {
+		s.Metrics = noMetrics{}
+	}
+	if s.Rules == nil {
+		table, err := policy.NewTable(nil)
+		if err != nil {
+			return err
+		}
+		s.Rules = table
+	}
+	return s.check()
+}
+
+func (s *Settings) check() error {
+	used := map[Security]bool{s.EgressSecurity: true, s.UpstreamSecurity: s.Listen != ""}
+	for _, p := range s.Peers {
+		used[p.Security] = true
+		if p.ID > s.Local && (p.Listen == "" || p.Address == "") {
+			return fmt.Errorf("proxy: got no listen or no address for peer %d, want both: the local replica dials it", p.ID)
+		}
+	}
+	switch {
+	case s.Replicas < 2 || int(s.Local) >= s.Replicas:
+		return fmt.Errorf("proxy: got replica %d of %d, want an id of a roster of at least two", s.Local, s.Replicas)
+	case len(s.Peers) != s.Replicas-1:
+		return fmt.Errorf("proxy: got %d peers, want %d", len(s.Peers), s.Replicas-1)
+	case s.Local > 0 && (s.Listen == "" || s.Upstream == ""):
+		return errors.New("proxy: got no listen address or no upstream, want both: lower ids dial this replica")
+	case (used[PSK] || used[TLS]) && s.Keys == nil:
+		return errors.New("proxy: got no secret, want one: a leg speaks psk or tls")
+	case used[TLS] && s.Credentials == nil:
+		return errors.New("proxy: got no certificate, want one: a leg speaks tls")
+	case s.MaxFrame <= wire.HeaderSize || s.StoreLimit <= wire.HeaderSize*(wire.SuffixMax+1):
+		return fmt.Errorf("proxy: got max frame %d and store limit %d, want room for a whole suffix", s.MaxFrame, s.StoreLimit)
+	}
+	return nil
+}

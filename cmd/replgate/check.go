@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replgate/replgate/proxy"
+)
+
+func newCheck() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "check --config FILE",
+		Short: "Check a configuration and say what the gate would do; opens no socket",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := load(path)
+			if err != nil {
+				return err
+			}
+			g, err := build(loaded, slog.New(slog.DiscardHandler))
+			if err != nil {
+				return err
+			}
+			if _, err := proxy.New(g.settings); err != nil {
+				return &configError{err}
+			}
+			return g.describe(cmd.OutOrStdout())
+		},
+	}
+	configFlag(cmd, &path)
+	return cmd
+}
+
+// describe prints the ways through the gate, its memory, and what to look at.
+func (g *gate) describe(w io.Writer) error {
+	s := &g.settings
+	p := &printer{w: w}
+	p.line("cluster %q, replica %d of %d, id on the wire %x", g.config.Cluster.Name, s.Local, s.Replicas, s.Cluster)
+	for _, peer := range s.Peers {
+		if peer.ID < s.Local {
+			p.line("ingress: replica %d (%s) -> %s -> replica %d at %s (%s)", peer.ID, peer.Security, s.Listen, s.Local, s.Upstream, s.UpstreamSecurity)
+		} else {
+			p.line("egress: replica %d (%s) -> %s -> replica %d at %s (%s)", s.Local, s.EgressSecurity, peer.Listen, peer.ID, peer.Address, peer.Security)
+		}
+	}
+	bytes, formula := s.LinkMemory()
+	p.line("memory: at most %d bytes a link = %s; %d links: %d bytes", bytes, formula, s.Replicas-1, bytes*(s.Replicas-1))
+	for _, n := range g.loaded.Notes {
+		p.line("note: %s", n)
+	}
+	for _, warning := range g.warnings() {
+		p.line("warning: %s", warning)
+	}
+	p.line("ok")
+	return failure(p.err)
+}
+
+// printer keeps the first error of many writes.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}

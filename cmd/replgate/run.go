@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replgate/replgate/configs"
+	"github.com/replgate/replgate/proxy"
+)
+
+func newRun() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "run --config FILE",
+		Short: "Run the gate until SIGTERM or SIGINT",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := load(path)
+			if err != nil {
+				return err
+			}
+			log := newLog(cmd.ErrOrStderr(), loaded.Config.Log)
+			g, err := build(loaded, log)
+			if err != nil {
+				return err
+			}
+			return g.run(cmd.Context(), log)
+		},
+	}
+	configFlag(cmd, &path)
+	return cmd
+}
+
+// configFlag adds the one flag that every command on a configuration has.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", "", "the configuration file (TOML)")
+	if err := cmd.MarkFlagRequired("config"); err != nil {
+		panic(err) // the flag was defined one line above
+	}
+}
+
+func newLog(w io.Writer, c configs.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		panic(err) // configs.Load accepts the four levels only
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// run serves until a signal, then drains. A second signal cuts the drain short.
+func (g *gate) run(ctx context.Context, log *slog.Logger) error {
+	server, err := proxy.New(g.settings)
+	if err != nil {
+		return &configError{err}
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	g.tell(log)
+	health := &health{}
+	web, err := serveMetrics(g.config.Metrics.Listen, health, g.registry.Handler())
+	if err != nil {
+		return failure(err)
+	}
+	defer web.Close()
+	if err := server.Start(ctx); err != nil {
+		return failure(err)
+	}
+	health.ready.Store(true)
+	log.Info("ready", "replica", g.config.Gate.ReplicaID, "version", buildVersion())
+	<-ctx.Done()
+	health.ready.Store(false)
+	log.Info("draining", "deadline", g.config.Timeouts.Drain.String())
+	return failure(g.drain(server))
+}
+
+// drain ends the links, bounded by timeouts.drain and by a second signal.
+func (g *gate) drain(server *proxy.Server) error {
+	second, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	ctx, cancel := context.WithTimeout(second, g.config.Timeouts.Drain.Std())
+	defer cancel()
+	return server.Shutdown(ctx)
+}
+
+// tell logs what was read other than written and what should be looked at.
+func (g *gate) tell(log *slog.Logger) {
+	for _, w := range g.warnings() {
+		log.Warn("configuration", "warning", w)
+	}
+	for _, n := range g.loaded.Notes {
+		log.Info("configuration", "note", n)
+	}
+}
+
+func (g *gate) warnings() []string {
+	warnings := g.loaded.Warnings
+	if g.certs != nil {
+		warnings = append(warnings, g.certs.Notes(time.Now())...)
+	}
+	return warnings
+}
+
+// health answers probes from the gate's own state; it dials nobody.
+type health struct{ ready atomic.Bool }
+
+func (h *health) live(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+
+func (h *health) readiness(w http.ResponseWriter, _ *http.Request) {
+	if !h.ready.Load() {
+		http.Error(w, "starting or draining", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// serveMetrics starts the HTTP listener, or nothing when listen is empty.
+func serveMetrics(listen string, h *health, metrics http.Handler) (io.Closer, error) {
+	if listen == "" {
+		return io.NopCloser(nil), nil
+	}
+	ln, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, fmt.Errorf("got no metrics listener on %s, want one: %w", listen, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /healthz", h.live)
+	mux.HandleFunc("GET /readyz", h.readiness)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	go serve(server, ln)
+	return server, nil
+}
+
+// serve ends when the server is closed.
+func serve(s *http.Server, ln net.Listener) {
+	if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		slog.Error("metrics listener failed", "got", err.Error())
+	}
+}

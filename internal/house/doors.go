@@ -41,8 +41,9 @@ func doors() []door {
 			"a stand-in for Iggy must not lean on the gate that it is there to test"},
 		{"internal/tlspeer", nil, []string{"certs"}, "a peer's TLS that shares code with ours would share its faults"},
 		{"internal/house", nil, nil, "it reads the rooms as text"},
-		{"internal/demo", all, nil, "it stands where cmd stands"},
-		{"cmd", all, []string{"internal/tlspeer"}, "build.go names every room; nothing else does"},
+		{"internal/lab", []string{"internal/replica", "certs", "wire", "mac"}, nil, "it runs the program from outside, as a user would"},
+		{"internal/demo", append([]string{"internal/lab"}, all...), nil, "it stands where cmd stands"},
+		{"cmd", all, []string{"internal/lab", "internal/tlspeer"}, "build.go names every room; nothing else does"},
 		{"deploy", nil, []string{"configs", "metrics"}, "it is files; its tests hold them against the code"},
 	}
 }

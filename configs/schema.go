@@ -138,9 +138,10 @@ type Timeouts struct {
 
 // Limits on what is unproven or many.
 type Limits struct {
-	Handshakes          int `toml:"handshakes"`
-	HandshakesPerSource int `toml:"handshakes_per_source"`
-	Connections         int `toml:"connections"` // 0: no limit
+	Handshakes          int  `toml:"handshakes"`
+	HandshakesPerSource int  `toml:"handshakes_per_source"`
+	FrameMinRate        Size `toml:"frame_min_rate"` // per second, of a sender inside a frame after 5 s
+	Connections         int  `toml:"connections"`    // 0: no limit
 }
 
 // Admin is the socket for status, reload, chaos and pprof.
@@ -187,7 +188,7 @@ func Default() Config {
 		Timeouts: Timeouts{
 			Handshake: 10 * second, Prove: 2 * second, WriteStall: 10 * second, Drain: 25 * second,
 		},
-		Limits:  Limits{Handshakes: 64, HandshakesPerSource: 8},
+		Limits:  Limits{Handshakes: 64, HandshakesPerSource: 8, FrameMinRate: 64 << 10},
 		Admin:   Admin{Listen: "unix:/run/replgate/admin.sock"},
 		Metrics: Metrics{Listen: "127.0.0.1:9464"},
 		Log:     Log{Level: "info", Format: "json"},

@@ -13,6 +13,8 @@ const (
 	minStoreLimit  = Size(64 << 10)
 	maxNodes       = 255
 	maxConnections = 1_000_000
+	minFrameRate   = 1 << 10
+	maxFrameRate   = 1 << 30
 	maxHandshakes  = 65_535
 	maxUnixPath    = 107 // sun_path, less its terminator
 )
@@ -178,11 +180,17 @@ func (k *checker) sizes() {
 }
 
 func (k *checker) limits() {
-	l := k.c.Limits
+	l := &k.c.Limits
+	if !k.rep.given("limits.handshakes_per_source") {
+		l.HandshakesPerSource = min(l.HandshakesPerSource, max(l.Handshakes, 1)) // the default follows a small limit
+	}
 	if l.Handshakes < 1 || l.Handshakes > maxHandshakes {
 		k.rep.add("limits.handshakes", "expected 1 to %d, found %d; 64 is the default", maxHandshakes, l.Handshakes)
 	} else if l.HandshakesPerSource < 1 || l.HandshakesPerSource > l.Handshakes {
 		k.rep.add("limits.handshakes_per_source", "expected 1 to limits.handshakes (%d), found %d; 8 is the default", l.Handshakes, l.HandshakesPerSource)
+	}
+	if l.FrameMinRate < minFrameRate || l.FrameMinRate > maxFrameRate {
+		k.rep.add("limits.frame_min_rate", "expected %s to %s, found %s; 64KiB is the default", Size(minFrameRate), Size(maxFrameRate), l.FrameMinRate)
 	}
 	if l.Connections < 0 || l.Connections > maxConnections {
 		k.rep.add("limits.connections", "expected 0 (no limit) to %d, found %d; 0 is the default", maxConnections, l.Connections)

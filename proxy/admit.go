@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/replgate/replgate/mac"
@@ -31,13 +32,19 @@ type visit struct {
 	arrived   *leg // the accepted connection
 	acceptor  *mac.Acceptor
 	loose     [2]int // handshake frames by side that hello_strict would have refused
+	source    netip.Addr
+
+	spoken, evicted bool // the lobby's
 }
 
 func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
 	v := &visit{server: s, settings: s.settings, ctx: s.admitting, tcp: c, peer: peer, direction: egress}
-	v.arrived = &leg{io: c, tcp: c, side: near}
+	v.arrived = newLeg(c, near)
 	if peer == nil {
 		v.direction, v.arrived.side = ingress, far
+	}
+	if addr, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		v.source = sourceOf(addr.AddrPort())
 	}
 	v.log = s.settings.Log.With("direction", v.direction, "remote", c.RemoteAddr().String())
 	return v
@@ -45,18 +52,34 @@ func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
 
 // serve carries one connection from accept to its end.
 func (v *visit) serve() {
+	defer v.server.open.Add(-1)
 	v.settings.Metrics.Unauthenticated(1)
 	v.tcp.SetDeadline(time.Now().Add(v.settings.HandshakeTimeout))
-	release := context.AfterFunc(v.ctx, func() { v.tcp.SetDeadline(time.Now()) })
+	release := context.AfterFunc(v.ctx, func() { v.arrived.tcp.last(time.Now()) })
 	l, r := v.join()
 	release()
 	v.settings.Metrics.Unauthenticated(-1)
-	if r != nil {
+	switch {
+	case v.server.lobby.leave(v):
+		v.discard(l)
+		v.refuse(evicted)
+	case v.ctx.Err() != nil:
+		v.discard(l)
+		v.refuse(draining)
+	case r != nil:
 		v.refuse(r)
-		return
+	default:
+		v.tcp.SetDeadline(time.Time{})
+		l.run(v)
 	}
-	v.tcp.SetDeadline(time.Time{})
-	l.run()
+}
+
+// discard ends a link that was made in the moment its visit had to go.
+func (v *visit) discard(l *link) {
+	if l != nil {
+		l.near.abort()
+		l.far.Load().abort()
+	}
 }
 
 // allowed says whether this entrance takes TLS and plaintext connections.
@@ -100,10 +123,7 @@ func (v *visit) required(id uint8) Security {
 // admit takes the accepted connection through TLS, Hello and admission (§7.1).
 // After it the dialer is known and waits.
 func (v *visit) admit() *refusal {
-	if r := v.secure(); r != nil {
-		return r
-	}
-	h, r := readHello(v.arrived, v.settings.MaxFrame)
+	h, r := v.firstFrame()
 	if r != nil {
 		return r
 	}

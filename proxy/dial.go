@@ -35,7 +35,8 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	if err != nil {
 		return nil, dialRefusal(t, err)
 	}
-	l := &leg{io: c, tcp: c.(*net.TCPConn), side: t.side, replica: t.replica, security: t.security}
+	l := newLeg(c.(*net.TCPConn), t.side)
+	l.replica, l.security = t.replica, t.security
 	release := context.AfterFunc(ctx, func() { l.tcp.SetDeadline(time.Now()) })
 	r := v.prove(ctx, l, t)
 	if !release() && r == nil { // the time was up in the very moment it was proven
@@ -89,7 +90,7 @@ func (l *leg) lives() *refusal {
 	l.tcp.SetReadDeadline(time.Now().Add(aliveTime))
 	defer l.tcp.SetReadDeadline(time.Time{})
 	var b [1]byte
-	if _, err := peek(l.tcp, b[:]); err != nil && !isTimeout(err) {
+	if _, err := peek(l.tcp.TCPConn, b[:]); err != nil && !isTimeout(err) {
 		return ioRefusal(l, err, HandshakeTimeout, false)
 	}
 	return nil

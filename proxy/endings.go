@@ -8,45 +8,51 @@ type Ending string
 
 // The endings this version can give.
 const (
-	PeerEOF          Ending = "peer_eof"
-	LocalEOF         Ending = "local_eof"
-	PeerReset        Ending = "peer_reset"
-	LocalReset       Ending = "local_reset"
-	PeerEOFMidFrame  Ending = "peer_eof_mid_frame"
-	LocalEOFMidFrame Ending = "local_eof_mid_frame"
-	Drain            Ending = "drain"
-	DrainDeadline    Ending = "drain_deadline"
-	PeerUnreachable  Ending = "peer_unreachable"
-	DialRefused      Ending = "dial_refused"
-	DialTimeout      Ending = "dial_timeout"
-	DNSFailed        Ending = "dns_failed"
-	LocalDown        Ending = "local_down"
-	TLSVersion       Ending = "tls_version"
-	TLSALPN          Ending = "tls_alpn"
-	TLSUnknownCA     Ending = "tls_unknown_ca"
-	TLSExpired       Ending = "tls_expired"
-	TLSNotYetValid   Ending = "tls_not_yet_valid"
-	TLSNameMismatch  Ending = "tls_name_mismatch"
-	TLSTimeout       Ending = "tls_timeout"
-	TLSAlert         Ending = "tls_alert"
-	TLSPlaintext     Ending = "tls_plaintext"
-	PlaintextRefused Ending = "plaintext_refused"
-	NotAFrame        Ending = "not_a_frame"
-	Probe            Ending = "probe"
-	HelloTimeout     Ending = "hello_timeout"
-	HandshakeTimeout Ending = "handshake_timeout"
-	HelloCommand     Ending = "hello_command"
-	HelloMalformed   Ending = "hello_malformed"
-	ClusterMismatch  Ending = "cluster_mismatch"
-	DirectionalRule  Ending = "directional_rule"
-	UnknownReplica   Ending = "unknown_replica"
-	AuthRequired     Ending = "auth_required"
-	MACMismatch      Ending = "mac_mismatch"
-	Rejected         Ending = "rejected"
-	ClientFrame      Ending = "client_frame"
-	FrameSize        Ending = "frame_size"
-	FrameCommand     Ending = "frame_command"
-	SealHeader       Ending = "seal_header"
+	PeerEOF           Ending = "peer_eof"
+	LocalEOF          Ending = "local_eof"
+	PeerReset         Ending = "peer_reset"
+	LocalReset        Ending = "local_reset"
+	PeerEOFMidFrame   Ending = "peer_eof_mid_frame"
+	LocalEOFMidFrame  Ending = "local_eof_mid_frame"
+	Drain             Ending = "drain"
+	DrainDeadline     Ending = "drain_deadline"
+	PeerUnreachable   Ending = "peer_unreachable"
+	Superseded        Ending = "superseded"
+	DuplicateIdentity Ending = "duplicate_identity"
+	WriteStalled      Ending = "write_stalled"
+	FrameStalled      Ending = "frame_stalled"
+	ConnLimit         Ending = "conn_limit"
+	UnauthLimit       Ending = "unauth_limit"
+	DialRefused       Ending = "dial_refused"
+	DialTimeout       Ending = "dial_timeout"
+	DNSFailed         Ending = "dns_failed"
+	LocalDown         Ending = "local_down"
+	TLSVersion        Ending = "tls_version"
+	TLSALPN           Ending = "tls_alpn"
+	TLSUnknownCA      Ending = "tls_unknown_ca"
+	TLSExpired        Ending = "tls_expired"
+	TLSNotYetValid    Ending = "tls_not_yet_valid"
+	TLSNameMismatch   Ending = "tls_name_mismatch"
+	TLSTimeout        Ending = "tls_timeout"
+	TLSAlert          Ending = "tls_alert"
+	TLSPlaintext      Ending = "tls_plaintext"
+	PlaintextRefused  Ending = "plaintext_refused"
+	NotAFrame         Ending = "not_a_frame"
+	Probe             Ending = "probe"
+	HelloTimeout      Ending = "hello_timeout"
+	HandshakeTimeout  Ending = "handshake_timeout"
+	HelloCommand      Ending = "hello_command"
+	HelloMalformed    Ending = "hello_malformed"
+	ClusterMismatch   Ending = "cluster_mismatch"
+	DirectionalRule   Ending = "directional_rule"
+	UnknownReplica    Ending = "unknown_replica"
+	AuthRequired      Ending = "auth_required"
+	MACMismatch       Ending = "mac_mismatch"
+	Rejected          Ending = "rejected"
+	ClientFrame       Ending = "client_frame"
+	FrameSize         Ending = "frame_size"
+	FrameCommand      Ending = "frame_command"
+	SealHeader        Ending = "seal_header"
 )
 
 // EndingInfo is an ending's line in the vocabulary.
@@ -71,6 +77,12 @@ func Endings() []EndingInfo {
 		{Drain, i, "this gate shut down in order", "nothing"},
 		{DrainDeadline, w, "this gate shut down and the link did not reach a frame's end in time", "timeouts.drain, and the slow side's log"},
 		{PeerUnreachable, w, "the network stopped answering for the other side", "the network between, and whether the other host lives"},
+		{WriteStalled, w, "a reader took nothing for timeouts.write_stall, or closed its window for longer than the network may be silent", "the side that does not read: it hangs or is overloaded"},
+		{FrameStalled, w, "a sender got stuck inside a frame", "the sender, and the network between; limits.frame_min_rate"},
+		{Superseded, i, "a newer proven session took its place, or came too soon after another", "nothing, unless it repeats: then two sides redial"},
+		{DuplicateIdentity, w, "two live holders of one replica id", "both addresses in the log line: one of them has a wrong replica_id"},
+		{ConnLimit, w, "limits.connections is full", "who connects, and the limit"},
+		{UnauthLimit, w, "limits.handshakes or handshakes_per_source is full of silent connections", "who connects and says nothing"},
 		{DialRefused, w, "the peer's address refused the connection or cannot be reached", "whether the peer's gate or replica runs, and peers.address"},
 		{DialTimeout, w, "the peer's address did not answer within timeouts.prove", "the network and firewalls between, and peers.address"},
 		{DNSFailed, w, "the peer's name did not resolve", "peers.address and the resolver"},

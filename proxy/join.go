@@ -20,6 +20,9 @@ func (v *visit) joinIngress() (*link, *refusal) {
 	if r := v.answer(); r != nil {
 		return nil, r
 	}
+	if r := v.displace(); r != nil {
+		return nil, r
+	}
 	local, r := v.dial(target{
 		side: near, replica: v.settings.Local, address: v.settings.Upstream, name: v.settings.UpstreamName,
 		security: v.settings.UpstreamSecurity, pair: mac.Pair{Dialer: v.peer.ID, Acceptor: v.settings.Local},
@@ -37,6 +40,13 @@ func (v *visit) joinEgress() (*link, *refusal) {
 	if r := v.admit(); r != nil {
 		return nil, r
 	}
+	if v.arrived.security == Plaintext {
+		// It counts as proven when it stays, and a native peer takes no second
+		// connection while it has the first.
+		if r := v.takeSeat(); r != nil {
+			return nil, r
+		}
+	}
 	peer, r := v.dial(target{
 		side: far, replica: v.peer.ID, address: v.peer.Address, name: v.peer.Name,
 		security: v.peer.Security, pair: mac.Pair{Dialer: v.settings.Local, Acceptor: v.peer.ID},
@@ -45,9 +55,26 @@ func (v *visit) joinEgress() (*link, *refusal) {
 		r.abort = true
 		return nil, r
 	}
-	if r := v.answer(); r != nil {
+	r = v.answer()
+	if r == nil {
+		r = v.displace()
+	}
+	if r != nil {
 		peer.abort()
+		r.abort = true
 		return nil, r
 	}
 	return newLink(v, v.arrived, peer), nil
+}
+
+// takeSeat displaces what a plaintext newcomer from the local replica finds in
+// its place, once it has stayed long enough to count as proven.
+func (v *visit) takeSeat() *refusal {
+	if !v.server.taken(v.peer.ID) {
+		return nil
+	}
+	if r := v.arrived.lives(); r != nil {
+		return r
+	}
+	return v.displace()
 }

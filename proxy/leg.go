@@ -26,12 +26,17 @@ func (s side) reset() Ending       { return [...]Ending{LocalReset, PeerReset}[s
 
 // leg is one TCP connection with its own security.
 type leg struct {
-	io       net.Conn     // what is read and written: the TCP connection, or TLS on it
-	tcp      *net.TCPConn // what is closed and given options
+	io       net.Conn // what is read and written: the stream, or TLS on it
+	tcp      *stream  // what is closed and given options
 	side     side
 	replica  uint8 // who is at the other end, once the handshake says so
 	security Security
 	binding  mac.Binding
+}
+
+func newLeg(c *net.TCPConn, side side) *leg {
+	s := &stream{TCPConn: c}
+	return &leg{io: s, tcp: s, side: side}
 }
 
 // abort ends a leg with a reset, so that the other end's log says so and its
@@ -41,21 +46,31 @@ func (l *leg) abort() {
 	l.tcp.Close()
 }
 
+// end ends a leg with its link.
+func (l *leg) end(broken bool) {
+	if broken {
+		l.abort()
+		return
+	}
+	l.finish()
+}
+
 // lingerTime is how long a closing leg waits for the other side's end.
 const lingerTime = 2 * time.Second
 
 // finish ends a leg in order: close_notify, FIN, then read and throw away until
-// the other side's end. A plain close with unread input makes the kernel reset,
-// which can cut off the last frame written.
-func (l *leg) finish(linger time.Duration) {
-	l.io.SetDeadline(time.Now().Add(linger))
-	if l.security == TLS {
-		if notify, ok := l.io.(interface{ CloseWrite() error }); ok {
-			notify.CloseWrite() // fails when the leg is dead, and then the FIN does too
-		}
+// the other side's end, and a reset when that does not come. A plain close with
+// unread input makes the kernel reset, which can cut off the last frame written.
+func (l *leg) finish() {
+	l.tcp.last(time.Now().Add(lingerTime))
+	if notify, ok := l.io.(interface{ CloseWrite() error }); ok && l.security == TLS {
+		notify.CloseWrite() // fails when the leg is dead, and then the FIN does too
 	}
 	if l.tcp.CloseWrite() == nil {
-		io.Copy(io.Discard, l.tcp) // ends at EOF, at an error or at the deadline
+		if _, err := io.Copy(io.Discard, l.tcp.TCPConn); isTimeout(err) {
+			l.abort()
+			return
+		}
 	}
 	l.tcp.Close()
 }

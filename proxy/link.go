@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/replgate/replgate/policy"
@@ -23,74 +26,95 @@ type link struct {
 	direction string
 	peer      *Peer
 	log       *slog.Logger
-	near, far *leg
+	source    netip.Addr // of the accepted connection
+	near      *leg
+	far       atomic.Pointer[leg]
 	in, out   *pump
 	started   time.Time
+	nearGone  chan struct{} // closed when the local replica no longer has the connection
 
 	mu      sync.Mutex
-	ordered Ending // why the gate itself ended it, empty while it did not
-	ended   bool   // the legs are closing: nothing more may be ordered
+	ordered Ending        // why the gate itself ended it, empty while it did not
+	grace   time.Duration // how long the pumps may take to a frame's end then
+	ended   bool          // the legs are closing: nothing more may be ordered
 }
 
 func newLink(v *visit, near, far *leg) *link {
-	l := &link{server: v.server, settings: v.settings, direction: v.direction, peer: v.peer, log: v.log,
-		near: near, far: far, started: time.Now()}
-	l.in = newPump(l, inward, far, near, v.loose[far.side])
-	l.out = newPump(l, outward, near, far, v.loose[near.side])
+	l := &link{server: v.server, settings: v.settings, direction: v.direction, peer: v.peer, log: v.log, source: v.source,
+		near: near, started: time.Now(), nearGone: make(chan struct{}), grace: closeGrace}
+	l.far.Store(far)
+	l.in = newPump(l, inward, v.loose[far.side])
+	l.out = newPump(l, outward, v.loose[near.side])
 	return l
 }
 
 // closeGrace is how long after one leg ended the other may still take to reach a
-// frame's end.
-const closeGrace = 500 * time.Millisecond
+// frame's end: with it the other ends within half a second. A drain has a
+// deadline of its own, which cuts what drainGrace would wait for.
+const (
+	closeGrace = 400 * time.Millisecond
+	drainGrace = time.Hour
+)
 
 // run carries frames until the link ends, and ends both legs.
-func (l *link) run() {
-	if !l.server.enter(l) {
-		l.near.abort()
-		l.far.abort()
-		l.settings.Metrics.Refused(l.direction, string(Drain))
+func (l *link) run(v *visit) {
+	if refused := l.server.enter(l); refused != "" {
+		v.discard(l)
+		v.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
 		return
 	}
 	defer l.server.leave(l)
+	l.prepare()
 	l.opened()
 	ends := make(chan end, 2)
 	go l.in.run(ends)
 	go l.out.run(ends)
 	first := <-ends
-	l.stopPumps(time.Now().Add(l.grace()))
+	grace := l.stopPumps()
+	force := time.AfterFunc(grace, l.expire)
 	second := <-ends
+	force.Stop()
 	l.closed(l.judgeEnds(first, second))
 }
 
-// grace is how long the second pump may take to its frame's end: until the drain
-// deadline cuts in when the gate shuts down, else closeGrace.
-func (l *link) grace() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ordered != "" {
-		return time.Hour // Server.Shutdown has the deadline and aborts
+// prepare gives both legs the options of a link.
+func (l *link) prepare() {
+	far := l.far.Load()
+	if err := watchPeer(far.tcp.TCPConn, l.settings.HeartbeatTimeout); err != nil {
+		l.log.Warn("socket option failed", "got", err.Error(), "want", "keepalive and TCP_USER_TIMEOUT on the far leg")
 	}
-	return closeGrace
+	far.tcp.watch(l.settings.WriteStall)
+	l.near.tcp.watch(l.settings.WriteStall)
 }
 
-// stopPumps makes both pumps stop at their next frame boundary, or at the given
-// time wherever they are.
-func (l *link) stopPumps(until time.Time) {
+// expire unblocks whatever a pump still waits for.
+func (l *link) expire() {
+	l.near.tcp.last(time.Now())
+	l.far.Load().tcp.last(time.Now())
+}
+
+// stopPumps makes both pumps stop at their next frame boundary, and returns how
+// long that may take.
+func (l *link) stopPumps() time.Duration {
+	l.mu.Lock()
+	grace := l.grace
+	l.mu.Unlock()
+	until := time.Now().Add(grace)
 	l.in.stop(until)
 	l.out.stop(until)
+	return grace
 }
 
-// order ends the link from this gate's side, between frames.
-func (l *link) order(e Ending) {
+// order ends the link from this gate's side, between frames, within grace.
+func (l *link) order(e Ending, grace time.Duration) {
 	l.mu.Lock()
 	if l.ended || l.ordered != "" {
 		l.mu.Unlock()
 		return
 	}
-	l.ordered = e
+	l.ordered, l.grace = e, grace
 	l.mu.Unlock()
-	l.stopPumps(time.Now().Add(time.Hour)) // see grace
+	l.stopPumps()
 }
 
 // cut ends the link at once, inside a frame if need be.
@@ -99,7 +123,15 @@ func (l *link) cut(e Ending) {
 	l.ordered = e
 	l.mu.Unlock()
 	l.near.abort()
-	l.far.abort()
+	l.far.Load().abort()
+}
+
+// legOf returns the leg at a side.
+func (l *link) legOf(s side) *leg {
+	if s == near {
+		return l.near
+	}
+	return l.far.Load()
 }
 
 // judgeEnds chooses the one ending of the link and closes both legs accordingly.
@@ -114,32 +146,29 @@ func (l *link) judgeEnds(first, second end) end {
 		e = end{ending: l.ordered}
 	}
 	l.mu.Unlock()
-	if e.reset || first.partial || second.partial {
-		l.near.abort()
-		l.far.abort()
-		return e
-	}
+	broken := e.reset || first.partial || second.partial
 	var closing sync.WaitGroup
-	closing.Go(func() { l.near.finish(lingerTime) })
-	closing.Go(func() { l.far.finish(lingerTime) })
+	closing.Go(func() {
+		l.near.end(broken)
+		l.server.nearEnded(l)
+		close(l.nearGone)
+	})
+	closing.Go(func() { l.far.Load().end(broken) })
 	closing.Wait()
 	return e
 }
 
 func (l *link) opened() {
 	m := l.settings.Metrics
-	m.LinkOpened(decimal(l.peer.ID), l.direction, string(l.far.security))
-	if l.far.security == Plaintext {
+	m.LinkOpened(decimal(l.peer.ID), l.direction, string(l.far.Load().security))
+	if l.far.Load().security == Plaintext {
 		m.PlaintextLink(decimal(l.peer.ID))
 	}
-	l.log.Info("link opened", "near", string(l.near.security), "far", string(l.far.security))
+	l.log.Info("link opened", "near", string(l.near.security), "far", string(l.far.Load().security))
 }
 
 func (l *link) closed(e end) {
-	if e.ending == "" {
-		e.ending = l.far.side.reset() // both pumps were stopped by nobody: cannot happen
-	}
-	l.settings.Metrics.LinkClosed(decimal(l.peer.ID), l.direction, string(l.far.security), string(e.ending))
+	l.settings.Metrics.LinkClosed(decimal(l.peer.ID), l.direction, string(l.far.Load().security), string(e.ending))
 	attrs := []any{"ending", string(e.ending), "age_ms", time.Since(l.started).Milliseconds(),
 		"frames_in", l.in.total[Forwarded], "frames_out", l.out.total[Forwarded],
 		"dropped", l.in.total[Dropped] + l.out.total[Dropped], "lost", l.in.total[Lost] + l.out.total[Lost]}
@@ -149,7 +178,7 @@ func (l *link) closed(e end) {
 	if e.ending.level() >= slog.LevelWarn {
 		attrs = append(attrs, "do", e.ending.do())
 	}
-	l.log.Log(l.server.admitting, e.ending.level(), "link closed", attrs...)
+	l.log.Log(context.Background(), e.ending.level(), "link closed", attrs...)
 }
 
 // judge returns the judge of one of the link's directions.

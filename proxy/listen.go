@@ -15,14 +15,26 @@ type door struct {
 	peer *Peer // the one peer that is reached through it, nil for ingress
 }
 
-// open binds every listener, or none.
-func (s *Server) open(ctx context.Context, set *Settings) ([]door, error) {
+// A BindError is an address that could not be bound.
+type BindError struct {
+	Address string
+	Err     error
+}
+
+func (e *BindError) Error() string {
+	return fmt.Sprintf("proxy: got no listener on %s, want one: %v", e.Address, e.Err)
+}
+
+func (e *BindError) Unwrap() error { return e.Err }
+
+// bindAll binds every listener, or none.
+func bindAll(ctx context.Context, set *Settings) ([]door, error) {
 	var doors []door
 	bind := func(addr string, peer *Peer) error {
 		config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
 		ln, err := config.Listen(ctx, "tcp", addr)
 		if err != nil {
-			return fmt.Errorf("proxy: got no listener on %s, want one: %w", addr, err)
+			return &BindError{Address: addr, Err: err}
 		}
 		doors = append(doors, door{ln.(*net.TCPListener), peer})
 		return nil
@@ -45,6 +57,27 @@ func (s *Server) open(ctx context.Context, set *Settings) ([]door, error) {
 	return doors, nil
 }
 
+// receive gives a connection its place among those that are not yet proven, and
+// starts it. A slot is taken before anything is read.
+func (s *Server) receive(v *visit) {
+	limit := int64(v.settings.Connections)
+	if n := s.open.Add(1); limit > 0 && n > limit {
+		s.open.Add(-1)
+		v.refuse(&refusal{ending: ConnLimit, got: "one connection more", want: fmt.Sprintf("at most limits.connections, %d", limit)})
+		return
+	}
+	victim, ok := s.lobby.enter(v)
+	if victim != nil {
+		victim.arrived.tcp.last(time.Now()) // it wakes up and finds that it was evicted
+	}
+	if !ok {
+		s.open.Add(-1)
+		v.refuse(evicted)
+		return
+	}
+	s.work.Go(v.serve)
+}
+
 // acceptRetry bounds the pause after an accept that failed, for want of file
 // descriptors for example.
 const (
@@ -59,8 +92,7 @@ func (s *Server) acceptLoop(d door) {
 		c, err := d.ln.AcceptTCP()
 		if err == nil {
 			pause = acceptRetryMin
-			v := s.newVisit(c, d.peer)
-			s.work.Go(v.serve)
+			s.receive(s.newVisit(c, d.peer))
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {

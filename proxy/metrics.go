@@ -19,6 +19,8 @@ type Metrics interface {
 	SecretProof(peer, slot string)
 	// PlaintextLink counts a link whose far leg is plaintext.
 	PlaintextLink(peer string)
+	// WriteBlocked adds the time a write had to wait for its reader.
+	WriteBlocked(d time.Duration)
 	// Frames returns the counters of one direction of a peer's links; way is in
 	// or out. It is asked once per pump.
 	Frames(peer, way string) FrameCounter
@@ -50,6 +52,7 @@ func (noMetrics) Unauthenticated(int)                    {}
 func (noMetrics) Handshake(_, _ string, _ time.Duration) {}
 func (noMetrics) SecretProof(_, _ string)                {}
 func (noMetrics) PlaintextLink(string)                   {}
+func (noMetrics) WriteBlocked(time.Duration)             {}
 func (noMetrics) Frames(_, _ string) FrameCounter        { return noFrames{} }
 
 type noFrames struct{}

@@ -28,26 +28,46 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("proxy: %s: got %s, want %s", r.ending, r.got, r.want)
 }
 
+// evicted and draining are the refusals that this gate's own state brings.
+var (
+	evicted  = &refusal{ending: UnauthLimit, got: "a newcomer while the limit is full", want: "a whole first flight in time"}
+	draining = &refusal{ending: Drain, got: "a shutdown", want: "nothing"}
+)
+
 // refuse ends a visit that did not become a link.
 func (v *visit) refuse(r *refusal) {
-	if v.server.stopping() && v.ctx.Err() != nil {
-		r = &refusal{ending: Drain, got: "a shutdown", want: "nothing"}
-	}
 	v.settings.Metrics.Refused(v.direction, string(r.ending))
-	v.log.Log(context.Background(), r.ending.level(), "connection refused",
-		"ending", string(r.ending), "got", r.got, "want", r.want, "do", r.ending.do())
+	v.tell(r)
 	switch {
 	case r.abort:
 		v.arrived.abort()
 	case r.reject != nil:
 		v.tcp.SetDeadline(time.Now().Add(lingerTime))
 		if _, err := v.arrived.io.Write(r.reject[:]); err == nil {
-			v.arrived.finish(lingerTime)
+			v.arrived.finish()
 		}
 		v.tcp.Close()
 	default:
 		v.tcp.Close()
 	}
+}
+
+// tell logs a refusal. Of one kind there is a line at once and then one every
+// repeatEvery, which says how many there were in between.
+func (v *visit) tell(r *refusal) {
+	k := kind{r.ending, v.direction, -1}
+	if v.peer != nil {
+		k.peer = int(v.peer.ID)
+	}
+	hidden, ok := v.server.repeats.tell(k, time.Now())
+	if !ok {
+		return
+	}
+	attrs := []any{"ending", string(r.ending), "got", r.got, "want", r.want, "do", r.ending.do()}
+	if hidden > 0 {
+		attrs = append(attrs, "repeats", hidden)
+	}
+	v.log.Log(context.Background(), r.ending.level(), "connection refused", attrs...)
 }
 
 // ioRefusal explains a read or write that failed in a handshake. late is the

@@ -3,50 +3,96 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"io"
 
 	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/wire"
 )
 
-// recordHandshake and recordMajor are the first bytes of a TLS ClientHello. A
-// replica's Hello begins with a zero checksum (§1.8), so one byte tells them
-// apart.
+// A TLS record's header, and the first bytes of a ClientHello. A replica's Hello
+// begins with a zero checksum (§1.8), so one byte tells them apart.
 const (
+	recordHeader    = 5
 	recordHandshake = 0x16
 	recordMajor     = 0x03
 )
 
-// secure looks at the first bytes of an accepted connection and puts TLS on it
-// where they ask for it and this entrance allows it. Nothing is taken from a
-// plaintext connection.
-func (v *visit) secure() *refusal {
+// flightMax is the most that is read of a TLS first flight before crypto/tls
+// starts: a stranger costs no more. A ClientHello with post-quantum key shares is
+// about 1.5 KiB.
+const flightMax = 4 << 10
+
+// firstFrame takes an accepted connection to its dialer's first frame: it reads
+// what a Hello or a ClientHello needs and no more, puts TLS on the leg where that
+// is asked for and allowed, and names whatever else came.
+func (v *visit) firstFrame() (*wire.Header, *refusal) {
 	tlsAllowed, plainAllowed := v.allowed()
-	var first [2]byte
-	n, err := peek(v.tcp, first[:])
-	switch {
-	case isTimeout(err) && !plainAllowed:
-		return &refusal{ending: TLSTimeout, got: "silence", want: "a ClientHello"}
-	case isTimeout(err):
-		return &refusal{ending: HelloTimeout, got: "silence", want: "a Hello"}
-	case err != nil:
-		return &refusal{ending: Probe, got: "a connection closed without a byte", want: "a Hello"}
+	h := new(wire.Header)
+	n, r := v.firstBytes(h, plainAllowed)
+	if r != nil {
+		return nil, r
 	}
-	isTLS := first[0] == recordHandshake && (n == 1 || first[1] == recordMajor)
+	isTLS := h[0] == recordHandshake && (n == 1 || h[1] == recordMajor)
 	switch {
 	case isTLS && !tlsAllowed:
-		return &refusal{ending: PlaintextRefused, got: "a TLS ClientHello", want: "a plaintext Hello: this port does not speak TLS"}
+		return nil, &refusal{ending: PlaintextRefused, got: "a TLS ClientHello", want: "a plaintext Hello: this port does not speak TLS"}
 	case isTLS:
-		config, explain := v.settings.Credentials.Server()
-		return v.arrived.handshake(v.ctx, tls.Server(v.tcp, config), explain)
-	case !plainAllowed:
-		// Read as far as a Hello goes, to say what it was.
-		if _, r := readHello(v.arrived, v.settings.MaxFrame); r != nil && r.ending != HelloTimeout {
-			return r
+		if r := v.acceptTLS(h[:n]); r != nil {
+			return nil, r
 		}
-		return &refusal{ending: TLSPlaintext, got: "a plaintext frame", want: "a ClientHello: this port requires TLS"}
+		h, n = new(wire.Header), 0
 	}
-	return nil
+	if r := readHello(v.arrived, h, n, v.settings.MaxFrame); r != nil {
+		return nil, r
+	}
+	if !isTLS && !plainAllowed {
+		return nil, &refusal{ending: TLSPlaintext, got: "a plaintext frame", want: "a ClientHello: this port requires TLS"}
+	}
+	v.server.lobby.spoke(v)
+	return h, nil
+}
+
+// firstBytes waits for the first bytes of a connection.
+func (v *visit) firstBytes(h *wire.Header, plainAllowed bool) (int, *refusal) {
+	n, err := v.arrived.tcp.Read(h[:])
+	switch {
+	case n > 0:
+		return n, nil
+	case isTimeout(err) && !plainAllowed:
+		return 0, &refusal{ending: TLSTimeout, got: "silence", want: "a ClientHello"}
+	case isTimeout(err):
+		return 0, &refusal{ending: HelloTimeout, got: "silence", want: "a Hello"}
+	}
+	return 0, &refusal{ending: Probe, got: "a connection closed without a byte", want: "a Hello"}
+}
+
+// acceptTLS gathers the ClientHello that begins with first, and runs TLS.
+func (v *visit) acceptTLS(first []byte) *refusal {
+	flight := append(make([]byte, 0, flightMax), first...)
+	for {
+		need := recordHeader
+		if len(flight) >= recordHeader {
+			need += int(binary.BigEndian.Uint16(flight[3:]))
+		}
+		switch {
+		case need > flightMax:
+			return &refusal{ending: TLSAlert, got: "a ClientHello of more than 4 KiB", want: "one that a replica sends"}
+		case len(flight) >= need && need > recordHeader:
+			v.arrived.tcp.ahead = flight
+			v.server.lobby.spoke(v)
+			config, explain := v.settings.Credentials.Server()
+			return v.arrived.handshake(v.ctx, tls.Server(v.arrived.tcp, config), explain)
+		}
+		n, err := v.arrived.tcp.Read(flight[len(flight):need])
+		flight = flight[:len(flight)+n]
+		switch {
+		case isTimeout(err):
+			return &refusal{ending: TLSTimeout, got: "part of a ClientHello", want: "a whole one in time"}
+		case err != nil && n == 0:
+			return &refusal{ending: TLSAlert, got: "an end inside a ClientHello", want: "a whole one"}
+		}
+	}
 }
 
 // handshake runs TLS on a leg and binds the MAC to it. It is bounded by the
@@ -69,24 +115,22 @@ func (l *leg) handshake(ctx context.Context, c *tls.Conn, explain func(error) TL
 // for a protocol of words: HTTP, SSH, SMTP. A Hello starts with zeros.
 const textPrefix = 4
 
-// readHello reads a dialer's first frame, and names what came in its place. Only
-// the 256 bytes are read: what is pipelined behind them stays where it is.
-func readHello(l *leg, maxFrame uint32) (*wire.Header, *refusal) {
-	h := new(wire.Header)
-	for n := 0; n < len(h); {
-		m, err := l.io.Read(h[n:])
-		n += m
-		if isText(h[:n]) {
-			return nil, &refusal{ending: NotAFrame, got: "text", want: "a Hello"}
+// readHello reads the rest of a dialer's first frame, of which n bytes are in h,
+// and names what came in its place. No more than the 256 bytes are read: what is
+// pipelined behind them stays where it is.
+func readHello(l *leg, h *wire.Header, n int, maxFrame uint32) *refusal {
+	for {
+		switch {
+		case isText(h[:n]):
+			return &refusal{ending: NotAFrame, got: "text", want: "a Hello"}
+		case n == len(h):
+			return checkHello(h, maxFrame)
 		}
-		if err != nil && n < len(h) {
-			if n == 0 && isReset(err) {
-				return nil, &refusal{ending: Probe, got: "a connection closed without a byte", want: "a Hello"}
-			}
-			return nil, ioRefusal(l, err, HelloTimeout, n > 0)
+		m, err := l.io.Read(h[n:])
+		if n += m; err != nil && m == 0 {
+			return ioRefusal(l, err, HelloTimeout, n > 0)
 		}
 	}
-	return h, checkHello(h, maxFrame)
 }
 
 // checkHello judges what the transport judges before any handshake (§2.1).

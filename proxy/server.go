@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/replgate/replgate/policy"
 )
@@ -21,9 +22,14 @@ type Server struct {
 	work      sync.WaitGroup // visits and links
 	doors     []door
 	drained   atomic.Bool
+	lobby     lobby
+	repeats   repeats
+	open      atomic.Int64 // accepted connections that have not ended
 
 	mu    sync.Mutex
 	links map[*link]struct{}
+	seats map[uint8]*seat
+	near  int // near legs of links
 }
 
 // New checks the settings and returns a server that is not yet listening.
@@ -31,7 +37,8 @@ func New(settings Settings) (*Server, error) {
 	if err := settings.prepare(); err != nil {
 		return nil, err
 	}
-	s := &Server{settings: &settings, links: map[*link]struct{}{}}
+	s := &Server{settings: &settings, links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
+	s.lobby.all, s.lobby.perSource = s.settings.Handshakes, s.settings.PerSource
 	s.admitting, s.refuseAll = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -39,7 +46,7 @@ func New(settings Settings) (*Server, error) {
 // Start binds every listener and begins to accept. It returns when all are bound,
 // or an error and nothing is.
 func (s *Server) Start(ctx context.Context) error {
-	doors, err := s.open(ctx, s.settings)
+	doors, err := bindAll(ctx, s.settings)
 	if err != nil {
 		return err
 	}
@@ -69,17 +76,24 @@ func (s *Server) Addr(peer *uint8) net.Addr {
 // ErrDeadline is returned by Shutdown when links had to be cut inside a frame.
 var ErrDeadline = errors.New("proxy: got links that did not reach a frame's end in time, want every link closed between frames")
 
-// Shutdown stops accepting, ends every link between frames, and waits. When ctx
-// is done first it cuts what is left and returns ErrDeadline.
+// Shutdown goes on for DrainMinDelay, then stops accepting, ends every link
+// between frames, and waits. When ctx is done first it cuts what is left and
+// returns ErrDeadline.
 func (s *Server) Shutdown(ctx context.Context) error {
+	select {
+	case <-time.After(s.settings.DrainMinDelay):
+	case <-ctx.Done():
+	}
+	s.mu.Lock() // no link enters between this and the orders below
 	s.drained.Store(true)
+	s.mu.Unlock()
 	for _, d := range s.doors {
 		d.ln.Close()
 	}
 	s.refuseAll()
 	s.accepting.Wait()
 	for _, l := range s.current() {
-		l.order(Drain)
+		l.order(Drain, drainGrace)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -111,24 +125,39 @@ func (s *Server) current() []*link {
 	return all
 }
 
-// enter takes a link in, unless the gate is shutting down.
-func (s *Server) enter(l *link) bool {
+// enter takes a link in and gives it its peer's seat. It returns why not: the
+// gate is shutting down, or another newcomer was faster.
+func (s *Server) enter(l *link) (refused Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping() {
-		return false
+	at := s.seat(l.peer.ID)
+	switch {
+	case s.stopping():
+		return Drain
+	case at.link != nil:
+		return Superseded
 	}
+	at.link = l
 	s.links[l] = struct{}{}
-	return true
+	s.near++
+	return ""
 }
 
-// leave lets a link go. With the last one the local replica has no leg left here:
-// what comes next may have another log, so its chain is forgotten.
+// nearEnded frees the seat: the local replica no longer has this connection. With
+// the last one it has no leg left here. What comes next may have another log, so
+// its chain is forgotten.
+func (s *Server) nearEnded(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seat(l.peer.ID).link = nil
+	if s.near--; s.near == 0 {
+		s.chain.Reset()
+	}
+}
+
+// leave lets a link go.
 func (s *Server) leave(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.links, l)
-	if len(s.links) == 0 {
-		s.chain.Reset()
-	}
 }

@@ -61,6 +61,21 @@ type Settings struct {
 	// bounds the time a near leg waits for its far leg, 2 s by default.
 	HandshakeTimeout time.Duration
 	ProveTimeout     time.Duration
+	// HeartbeatTimeout is Iggy's, 5 s by default: dead peers are noticed within
+	// it, and a link is displaced at most once in it.
+	HeartbeatTimeout time.Duration
+	// WriteStall ends a link whose reader takes nothing for so long, 10 s by
+	// default.
+	WriteStall time.Duration
+	// FrameRate is the least rate of a sender inside a frame, in bytes per
+	// second, 64 KiB by default.
+	FrameRate int64
+	// Handshakes and PerSource bound the connections that are not yet proven, 64
+	// and 8 by default; Connections bounds all of them, 0 does not.
+	Handshakes, PerSource, Connections int
+	// DrainMinDelay is how long the gate goes on as before when it is told to
+	// shut down.
+	DrainMinDelay time.Duration
 
 	// Log gets a line per link event; nil logs nothing.
 	Log *slog.Logger
@@ -117,6 +132,19 @@ func (s *Settings) LinkMemory() (int, string) {
 	return total, fmt.Sprintf("2 directions × (buffer %d + body verifier %d + tokens %d + TLS leg %d) bytes", buffer, verifier, tokens, tlsLeg)
 }
 
+// HandshakeMemory returns the most memory that connections hold before they are
+// proven, in bytes, and the formula in words.
+func (s *Settings) HandshakeMemory() (int, string) {
+	const plain, withTLS = 4 << 10, 52 << 10 // a first flight, and crypto/tls behind it
+	each := plain
+	for _, p := range s.Peers {
+		if p.Security == TLS || s.EgressSecurity == TLS {
+			each = withTLS
+		}
+	}
+	return each * s.Handshakes, fmt.Sprintf("%d handshakes × %d bytes", s.Handshakes, each)
+}
+
 // peer returns the peer with the given id; it exists for every admitted id.
 func (s *Settings) peer(id uint8) *Peer {
 	for i := range s.Peers {
@@ -134,6 +162,21 @@ func (s *Settings) prepare() error {
 	}
 	if s.ProveTimeout == 0 {
 		s.ProveTimeout = 2 * time.Second
+	}
+	if s.HeartbeatTimeout == 0 {
+		s.HeartbeatTimeout = 5 * time.Second
+	}
+	if s.WriteStall == 0 {
+		s.WriteStall = 10 * time.Second
+	}
+	if s.FrameRate == 0 {
+		s.FrameRate = 64 << 10
+	}
+	if s.Handshakes == 0 {
+		s.Handshakes = 64
+	}
+	if s.PerSource == 0 {
+		s.PerSource = 8
 	}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)

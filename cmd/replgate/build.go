@@ -62,6 +62,9 @@ func build(loaded *configs.Loaded, log *slog.Logger) (*gate, error) {
 		Rules: table, Observe: c.Frames.Validation == "observe",
 		MaxFrame: uint32(c.MessageBus.MaxMessageSize), StoreLimit: int(c.Frames.StoreLimit),
 		HandshakeTimeout: c.Timeouts.Handshake.Std(), ProveTimeout: c.Timeouts.Prove.Std(),
+		HeartbeatTimeout: c.Cluster.HeartbeatTimeout.Std(), WriteStall: c.Timeouts.WriteStall.Std(),
+		DrainMinDelay: c.Timeouts.DrainMinDelay.Std(), FrameRate: int64(c.Limits.FrameMinRate),
+		Handshakes: c.Limits.Handshakes, PerSource: c.Limits.HandshakesPerSource, Connections: c.Limits.Connections,
 		Log: log, Metrics: counts{g.registry},
 	}
 	if g.settings.Keys, err = keyring(c); err != nil {

@@ -49,6 +49,8 @@ func (g *gate) describe(w io.Writer) error {
 	}
 	bytes, formula := s.LinkMemory()
 	p.line("memory: at most %d bytes a link = %s; %d links: %d bytes", bytes, formula, s.Replicas-1, bytes*(s.Replicas-1))
+	bytes, formula = s.HandshakeMemory()
+	p.line("memory before authentication: at most %d bytes = %s", bytes, formula)
 	for _, n := range g.loaded.Notes {
 		p.line("note: %s", n)
 	}

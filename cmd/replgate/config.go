@@ -9,7 +9,7 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show configuration", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "config", Short: "Show configuration", Args: cobra.NoArgs, RunE: showHelp}
 	cmd.AddCommand(newConfigPrint())
 	return cmd
 }

@@ -48,17 +48,21 @@ func decode(out io.Writer, in io.Reader) error {
 		switch n, err := io.ReadFull(r, h[:]); {
 		case err == io.EOF:
 			return w.Flush()
-		case err != nil:
+		case errors.Is(err, io.ErrUnexpectedEOF):
 			return fmt.Errorf("got %d bytes at offset %d, want a header of %d", n, at, wire.HeaderSize)
+		case err != nil:
+			return fmt.Errorf("offset %d: %w", at, err)
 		}
 		size := wire.Size.Get(h)
 		if size < wire.HeaderSize || size > decodeMax {
 			return fmt.Errorf("offset %d: %w", at, &wire.SizeError{Size: size, Max: decodeMax})
 		}
 		var rest bytes.Buffer // grows with what is there, not with what a header claims
-		n, err := io.CopyN(&rest, r, int64(size)-wire.HeaderSize)
-		if err != nil {
+		switch n, err := io.CopyN(&rest, r, int64(size)-wire.HeaderSize); {
+		case errors.Is(err, io.EOF):
 			return fmt.Errorf("got %d bytes of body at offset %d, want %d", n, at, int64(size)-wire.HeaderSize)
+		case err != nil:
+			return fmt.Errorf("offset %d: %w", at, err)
 		}
 		printFrame(w, at, h, rest.Bytes(), body)
 		at += int64(size)

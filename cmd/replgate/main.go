@@ -95,6 +95,7 @@ func newRoot(std stdio) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
+		RunE:          showHelp,
 	}
 	root.SetIn(std.in)
 	root.SetOut(std.out)
@@ -103,6 +104,11 @@ func newRoot(std stdio) *cobra.Command {
 	return root
 }
 
+// showHelp is what a command does that only holds others. A command that does
+// nothing at all would let every unknown word pass: cobra checks the arguments
+// only of what it runs.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -110,7 +116,7 @@ func newVersion() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "replgate %s %s\n", buildVersion(), goVersion())
-			return err
+			return failure(err)
 		},
 	}
 }

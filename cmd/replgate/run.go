@@ -26,6 +26,8 @@ func newRun() *cobra.Command {
 		Short: "Run the gate until SIGTERM or SIGINT",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
 			loaded, err := load(path)
 			if err != nil {
 				return err
@@ -35,7 +37,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return g.run(cmd.Context(), log)
+			return g.run(ctx, stop, log)
 		},
 	}
 	configFlag(cmd, &path)
@@ -62,14 +64,13 @@ func newLog(w io.Writer, c configs.Log) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// run serves until a signal, then drains. A second signal cuts the drain short.
-func (g *gate) run(ctx context.Context, log *slog.Logger) error {
+// run serves until ctx is done, then drains. A signal after that, which stop has
+// been called for, cuts the drain short.
+func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger) error {
 	server, err := proxy.New(g.settings)
 	if err != nil {
 		return &configError{err}
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	g.tell(log)
 	health := &health{}
 	web, err := serveMetrics(g.config.Metrics.Listen, health, g.registry.Handler())
@@ -78,20 +79,23 @@ func (g *gate) run(ctx context.Context, log *slog.Logger) error {
 	}
 	defer web.Close()
 	if err := server.Start(ctx); err != nil {
-		return failure(err)
+		return failure(withHolder(err))
 	}
 	health.ready.Store(true)
 	log.Info("ready", "replica", g.config.Gate.ReplicaID, "version", buildVersion())
 	<-ctx.Done()
 	health.ready.Store(false)
 	log.Info("draining", "deadline", g.config.Timeouts.Drain.String())
-	return failure(g.drain(server))
+	err = g.drain(server, stop)
+	log.Info("ended")
+	return failure(err)
 }
 
 // drain ends the links, bounded by timeouts.drain and by a second signal.
-func (g *gate) drain(server *proxy.Server) error {
-	second, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
+func (g *gate) drain(server *proxy.Server, stop func()) error {
+	second, release := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer release()
+	stop() // only now: between the two no signal finds its default action, which kills
 	ctx, cancel := context.WithTimeout(second, g.config.Timeouts.Drain.Std())
 	defer cancel()
 	return server.Shutdown(ctx)

@@ -12,7 +12,7 @@ import (
 const secretBytes = 32
 
 func newSecret() *cobra.Command {
-	cmd := &cobra.Command{Use: "secret", Short: "Shared secrets", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "secret", Short: "Shared secrets", Args: cobra.NoArgs, RunE: showHelp}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "generate",
 		Short: "Print a new shared secret; redirect it to a file that only the gate may read",

@@ -59,9 +59,11 @@ func (a *Acceptor) Accept() error {
 
 // Reject returns the frame that tells the dialer why, and whether it may be sent
 // at all: only a dialer that sent a nonce reads an answer, from anyone else it
-// would land among the consensus frames (§7.1).
+// would land among the consensus frames, and only statuses 1..3 are ever said
+// (§7.1).
 func (a *Acceptor) Reject(status wire.Status) (wire.Header, bool) {
-	readable := a.opts.Keys != nil && a.nonce != nil
+	readable := a.opts.Keys != nil && a.nonce != nil &&
+		status >= wire.StatusUnknownCommand && status <= wire.StatusDirectionalRule
 	return wire.NewReject(a.opts.Cluster, a.pair.Acceptor, status), readable
 }
 

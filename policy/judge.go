@@ -181,8 +181,7 @@ func (j *Judge) Verifier() *wire.BodyVerifier {
 // BodyResult turns a body's finding into a verdict. body is needed only for
 // suffixes, which are always there as a whole.
 func (j *Judge) BodyResult(h *wire.Header, found error, body []byte, v Verdict) Verdict {
-	if found != nil {
-		j.hit(&v, bodyRule(h), found)
+	if found != nil && j.hit(&v, bodyRule(h), found) {
 		return v
 	}
 	switch h.Command() {
@@ -225,7 +224,7 @@ func (j *Judge) Forwarded(h *wire.Header) {
 		}
 	case wire.PrepareOk:
 		if !j.leg.Inward && wire.PrepareOkGroup.Get(h) == wire.MetadataGroup {
-			j.chain.named(wire.PrepareOkOp.Get(h), wire.PrepareOkChecksum.Get(h))
+			j.chain.named(wire.View.Get(h), wire.PrepareOkOp.Get(h), wire.PrepareOkChecksum.Get(h))
 		}
 	case wire.Commit:
 		j.tokens.remember(wire.CommitGroup.Get(h), wire.CommitToken.Get(h))

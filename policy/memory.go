@@ -22,7 +22,7 @@ const (
 //
 // A prepare that leaves a gap is dropped by the replica, and another may honestly
 // come in its place. It is set aside, and remembered when the replica's PrepareOk
-// names it. The view of a PrepareOk is no help there: it is the replica's own, and
+// names it. The view of a PrepareOk is only a bound there: it is the replica's own, and
 // a replica that was primary once acknowledges what it has under any later view.
 //
 // It is the gate's and shared by all its links. The zero value is ready. Its
@@ -59,10 +59,13 @@ func (v *chainView) at(op uint64) (wire.U128, bool) {
 	return e.id, op != 0 && e.op == op
 }
 
+// past reports whether op is older than the window: its slot belongs to a newer
+// one.
+func (v *chainView) past(op uint64) bool {
+	return v.highest >= chainOps && op <= v.highest-chainOps
+}
+
 func (v *chainView) put(op uint64, id wire.U128) {
-	if op+chainOps <= v.highest {
-		return // older than the window: the slot belongs to a newer op
-	}
 	v.ops[op%chainOps] = chainOp{op, id}
 	v.highest = max(v.highest, op)
 }
@@ -90,9 +93,11 @@ func (c *Chain) make(view uint32) *chainView {
 			victim = i
 		}
 	}
-	v := &chainView{view: view}
-	c.views[victim] = v
-	return v
+	if c.views[victim] == nil {
+		c.views[victim] = new(chainView)
+	}
+	*c.views[victim] = chainView{view: view} // in place: whoever claims views makes no garbage
+	return c.views[victim]
 }
 
 // fits reports whether a metadata prepare agrees with what is remembered of its
@@ -120,7 +125,7 @@ func (c *Chain) remember(view uint32, op uint64, id wire.U128) {
 	switch {
 	case v == nil:
 		c.make(view).put(op, id)
-	case op <= v.highest+1:
+	case op <= v.highest+1 && !v.past(op):
 		v.put(op, id)
 	default:
 		c.gaps[c.gap] = chainGap{view, chainOp{op, id}}
@@ -136,8 +141,9 @@ func (c *Chain) sent(view uint32, op uint64, id wire.U128) {
 }
 
 // named takes in a prepare that was set aside, now that the local replica has
-// acknowledged it.
-func (c *Chain) named(op uint64, id wire.U128) {
+// acknowledged it in view. It was sent under that view or one before: what claims
+// a later one, the replica has not taken.
+func (c *Chain) named(view uint32, op uint64, id wire.U128) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if op == 0 {
@@ -145,23 +151,25 @@ func (c *Chain) named(op uint64, id wire.U128) {
 	}
 	want := chainOp{op, id}
 	for _, g := range c.gaps {
-		if g.chainOp == want {
+		if g.chainOp == want && g.view <= view {
 			c.confirm(g.view, op, id)
-			return
 		}
 	}
 	for _, v := range c.views {
-		if v != nil && v.ops[op%chainOps] == want {
-			c.confirmed = v.view
+		if v != nil && v.view <= view && v.ops[op%chainOps] == want {
+			c.confirmed = max(c.confirmed, v.view)
 		}
 	}
 }
 
 func (c *Chain) confirm(view uint32, op uint64, id wire.U128) {
-	c.confirmed = view
+	c.confirmed = max(c.confirmed, view)
 	v := c.find(view)
 	if v == nil {
 		v = c.make(view)
+	}
+	if v.past(op) {
+		*v = chainView{view: view} // a peer claimed an op far above the replica's log
 	}
 	v.put(op, id)
 }

@@ -165,7 +165,7 @@ func (p *pump) sealedEnd(h *wire.Header, sealed bool, size uint64) *end {
 	if v.Action != policy.Forward {
 		p.add(Dropped, h.Command(), 1, size)
 		e := p.ruleEnd(v, h)
-		e.reset = true
+		e.partial = true
 		return e
 	}
 	if v.Rule == policy.None {
@@ -213,7 +213,7 @@ func (p *pump) write(run []byte) *end {
 }
 
 func (p *pump) add(r Result, c wire.Command, frames, bytes uint64) {
-	p.total[r] += frames
+	p.seen.add(r, c, frames, bytes)
 	p.count.Add(r, uint8(c), frames, bytes)
 }
 

@@ -117,13 +117,18 @@ func (l *link) order(e Ending, grace time.Duration) {
 	l.stopPumps()
 }
 
-// cut ends the link at once, inside a frame if need be.
-func (l *link) cut(e Ending) {
+// cut ends the link at once, inside a frame if need be. It reports whether there
+// was anything to cut: a link whose pumps stand at a boundary is only closing.
+func (l *link) cut(e Ending) bool {
 	l.mu.Lock()
-	l.ordered = e
+	flowing := !l.ended
+	if flowing {
+		l.ordered = e
+	}
 	l.mu.Unlock()
 	l.near.abort()
 	l.far.Load().abort()
+	return flowing
 }
 
 // legOf returns the leg at a side.
@@ -146,14 +151,19 @@ func (l *link) judgeEnds(first, second end) end {
 		e = end{ending: l.ordered}
 	}
 	l.mu.Unlock()
-	broken := e.reset || first.partial || second.partial
+	broken := [2]bool{e.reset, e.reset}
+	for _, pumped := range []end{first, second} {
+		if pumped.partial {
+			broken[pumped.pump.dst().side] = true
+		}
+	}
 	var closing sync.WaitGroup
 	closing.Go(func() {
-		l.near.end(broken)
+		l.near.end(broken[near])
 		l.server.nearEnded(l)
 		close(l.nearGone)
 	})
-	closing.Go(func() { l.far.Load().end(broken) })
+	closing.Go(func() { l.far.Load().end(broken[far]) })
 	closing.Wait()
 	return e
 }
@@ -169,9 +179,10 @@ func (l *link) opened() {
 
 func (l *link) closed(e end) {
 	l.settings.Metrics.LinkClosed(decimal(l.peer.ID), l.direction, string(l.far.Load().security), string(e.ending))
+	l.server.noteEnding(l.peer.ID, e.ending)
+	in, out := l.in.seen.snapshot(), l.out.seen.snapshot()
 	attrs := []any{"ending", string(e.ending), "age_ms", time.Since(l.started).Milliseconds(),
-		"frames_in", l.in.total[Forwarded], "frames_out", l.out.total[Forwarded],
-		"dropped", l.in.total[Dropped] + l.out.total[Dropped], "lost", l.in.total[Lost] + l.out.total[Lost]}
+		"frames_in", in.Frames, "frames_out", out.Frames, "dropped", in.Dropped + out.Dropped, "lost", in.Lost + out.Lost}
 	if e.got != "" {
 		attrs = append(attrs, "got", e.got, "want", e.want)
 	}

@@ -24,8 +24,8 @@ type pump struct {
 	count   FrameCounter
 	told    policy.RuleSet // rules that have had their log line
 	pending [wire.Commands]tally
-	total   [3]uint64 // frames by Result
-	partial bool      // part of a frame has been written and the rest has not
+	seen    seen
+	partial bool // part of a frame has been written and the rest has not
 	pace    pace
 
 	mu    sync.Mutex
@@ -40,8 +40,9 @@ type tally struct{ frames, bytes uint64 }
 type end struct {
 	ending    Ending
 	got, want string
-	reset     bool // pass it on as a reset
-	partial   bool // the receiver has part of a frame
+	reset     bool  // one leg is broken: the other is reset too
+	partial   bool  // the receiver has part of a frame: its leg is reset
+	pump      *pump // whose end it is
 }
 
 func newPump(l *link, way string, loose int) *pump {
@@ -79,7 +80,7 @@ func (p *pump) run(ends chan<- end) {
 		}
 	}
 	p.settle()
-	e.partial = p.partial
+	e.pump, e.partial = p, e.partial || p.partial
 	ends <- *e
 }
 
@@ -104,7 +105,7 @@ func (p *pump) ready(inside bool) (onlyRest bool, e *end) {
 	case stopping && !inside:
 		return false, &end{}
 	case stopping && !time.Now().Before(p.until):
-		return false, &end{partial: p.partial}
+		return false, &end{}
 	case stopping:
 		p.deadline(p.until)
 	case inside && p.pace.rate > 0:

@@ -37,6 +37,9 @@ var (
 // refuse ends a visit that did not become a link.
 func (v *visit) refuse(r *refusal) {
 	v.settings.Metrics.Refused(v.direction, string(r.ending))
+	if v.peer != nil {
+		v.server.noteEnding(v.peer.ID, r.ending)
+	}
 	v.tell(r)
 	switch {
 	case r.abort:

@@ -11,6 +11,8 @@ import (
 type seat struct {
 	link      *link
 	displaced time.Time // when a newcomer last took it
+	ending    Ending    // of the last connection that was known to be this peer's
+	ended     time.Time
 }
 
 // displace makes room for a proven newcomer: the link that holds the seat ends,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,14 @@ func newConfigPrint() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return failure(configs.Print(cmd.OutOrStdout(), &loaded.Config, configs.PrintOptions{Rules: ruleSpecs()}))
+			c := &loaded.Config
+			if c.ClusterFrom != "" {
+				// The output may be saved anywhere, and a relative path is read from there.
+				if c.ClusterFrom, err = filepath.Abs(c.ClusterFrom); err != nil {
+					return failure(err)
+				}
+			}
+			return failure(configs.Print(cmd.OutOrStdout(), c, configs.PrintOptions{Rules: ruleSpecs()}))
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration file (TOML)")

@@ -72,7 +72,8 @@ func decode(out io.Writer, in io.Reader) error {
 // printFrame prints one frame on one line, and its entries below it.
 func printFrame(w io.Writer, at int64, h *wire.Header, body []byte, verifier *wire.BodyVerifier) {
 	c := h.Command()
-	fmt.Fprintf(w, "%8d %-21s size=%d view=%d replica=%d", at, c, wire.Size.Get(h), wire.View.Get(h), wire.Replica.Get(h))
+	cluster := h.ClusterID()
+	fmt.Fprintf(w, "%8d %-21s cluster=%x size=%d view=%d replica=%d", at, c, cluster[:4], wire.Size.Get(h), wire.View.Get(h), wire.Replica.Get(h))
 	if release := wire.Release.Get(h); release != 0 {
 		fmt.Fprintf(w, " release=%d", release)
 	}

@@ -139,7 +139,7 @@ func serveMetrics(listen string, h *health, metrics http.Handler) (io.Closer, er
 	}
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("got no metrics listener on %s, want one: %w", listen, err)
+		return nil, withHolder(&proxy.BindError{Address: listen, Err: err})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -26,6 +26,7 @@ const (
 	exitUsage    = 2
 	exitConfig   = 3
 	exitDeadline = 5
+	exitNotReady = 6
 )
 
 func main() {
@@ -58,11 +59,16 @@ func run(ctx context.Context, args []string, std stdio) int {
 		return exitConfig
 	case errors.Is(err, proxy.ErrDeadline):
 		return exitDeadline
+	case errors.Is(err, errNotReady):
+		return exitNotReady
 	case errors.Is(err, errRuntime):
 		return exitFailure
 	}
 	return exitUsage
 }
+
+// errNotReady: the gate was not ready in time.
+var errNotReady = errors.New("got no ready gate")
 
 // errRuntime marks an error that is nobody's wrong usage.
 var errRuntime = errors.New("runtime")
@@ -100,7 +106,7 @@ func newRoot(std stdio) *cobra.Command {
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newRun(), newCheck(), newDecode(), newConfig(), newSecret(), newReasons(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newStatus(), newWait(), newDecode(), newConfig(), newSecret(), newReasons(), newVersion())
 	return root
 }
 

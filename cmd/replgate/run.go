@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/replgate/replgate/admin"
 	"github.com/replgate/replgate/configs"
 	"github.com/replgate/replgate/proxy"
 )
@@ -78,6 +79,11 @@ func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger) error {
 		return failure(err)
 	}
 	defer web.Close()
+	door, err := g.serveAdmin(server, health, log)
+	if err != nil {
+		return failure(err)
+	}
+	defer door.Close()
 	if err := server.Start(ctx); err != nil {
 		return failure(withHolder(err))
 	}
@@ -130,6 +136,28 @@ func (h *health) readiness(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
+}
+
+// serveAdmin opens the admin socket. Where nobody has asked for it and its usual
+// place cannot be used, the gate goes without.
+func (g *gate) serveAdmin(server *proxy.Server, h *health, log *slog.Logger) (io.Closer, error) {
+	listen := g.config.Admin.Listen
+	if listen == "" {
+		return io.NopCloser(nil), nil
+	}
+	path, err := admin.Path(listen)
+	if err != nil {
+		return nil, err
+	}
+	door, err := admin.Serve(path, admin.Functions{Status: func() any { return server.Status() }, Ready: h.ready.Load})
+	if err != nil && listen == configs.Default().Admin.Listen {
+		log.Warn("no admin socket", "got", err.Error(), "want", "a place for it", "do", "set admin.listen, or make its folder")
+		return io.NopCloser(nil), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return door, nil
 }
 
 // serveMetrics starts the HTTP listener, or nothing when listen is empty.

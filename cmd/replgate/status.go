@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replgate/replgate/admin"
+	"github.com/replgate/replgate/configs"
+	"github.com/replgate/replgate/proxy"
+)
+
+// socketFlags say which gate is asked.
+type socketFlags struct{ socket, config string }
+
+func (f *socketFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.socket, "socket", "", "the gate's admin socket (default: admin.listen of --config, or of the defaults)")
+	cmd.Flags().StringVar(&f.config, "config", "", "the gate's configuration file (TOML)")
+	cmd.MarkFlagsMutuallyExclusive("socket", "config")
+}
+
+// client finds the gate's door.
+func (f *socketFlags) client() (*admin.Client, error) {
+	if f.socket != "" {
+		return admin.NewClient(f.socket), nil
+	}
+	listen := configs.Default().Admin.Listen
+	if f.config != "" {
+		loaded, err := load(f.config)
+		if err != nil {
+			return nil, err
+		}
+		if listen = loaded.Config.Admin.Listen; listen == "" {
+			return nil, errors.New("got no admin.listen in the configuration, want one: the gate has no admin socket")
+		}
+	}
+	path, err := admin.Path(listen)
+	if err != nil {
+		return nil, err
+	}
+	return admin.NewClient(path), nil
+}
+
+// watchEvery is how often --watch asks.
+const watchEvery = time.Second
+
+func newStatus() *cobra.Command {
+	var where socketFlags
+	var asJSON, watch bool
+	cmd := &cobra.Command{
+		Use:   "status [--json] [--watch]",
+		Short: "Show a running gate's links: security, age, traffic, last frame, last ending",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := where.client()
+			if err != nil {
+				return err
+			}
+			for {
+				var st proxy.Status
+				if err := client.Status(cmd.Context(), &st); err != nil {
+					return failure(fmt.Errorf("got no status, want a running gate behind the admin socket: %w", err))
+				}
+				if err := printStatus(cmd.OutOrStdout(), st, asJSON, time.Now()); err != nil || !watch {
+					return failure(err)
+				}
+				select {
+				case <-time.After(watchEvery):
+				case <-cmd.Context().Done():
+					return nil
+				}
+			}
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON, one object a line")
+	cmd.Flags().BoolVar(&watch, "watch", false, "again every second, until interrupted")
+	return cmd
+}
+
+func printStatus(out io.Writer, st proxy.Status, asJSON bool, now time.Time) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(st)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	state := "serving"
+	if st.Draining {
+		state = "draining"
+	}
+	fmt.Fprintf(w, "replica %d of %d, %s, %d connections\n", st.Replica, st.Replicas, state, st.Connections)
+	fmt.Fprintln(w, "PEER\tDIRECTION\tSECURITY\tAGE\tFRAMES IN\tOUT\tBYTES IN\tOUT\tDROPPED\tLAST FRAME\tLAST ENDING")
+	for _, p := range st.Peers {
+		last := "-"
+		if p.LastEnded != nil {
+			last = fmt.Sprintf("%s %s ago", p.LastEnding, age(now, *p.LastEnded))
+		}
+		if len(p.Links) == 0 {
+			fmt.Fprintf(w, "%d\t%s\t%s\tdown\t\t\t\t\t\t\t%s\n", p.Peer, p.Direction, p.Security, last)
+		}
+		for _, l := range p.Links {
+			fmt.Fprintf(w, "%d\t%s\t%s>%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Peer, p.Direction, l.Near, l.Far, age(now, l.Since),
+				l.In.Frames, l.Out.Frames, l.In.Bytes, l.Out.Bytes, l.In.Dropped+l.Out.Dropped, lastFrame(now, l), last)
+		}
+	}
+	return w.Flush()
+}
+
+// lastFrame tells the newest frame of a link, whichever way it went.
+func lastFrame(now time.Time, l proxy.LinkStatus) string {
+	way, last := "in", l.In
+	if last.Last == nil || l.Out.Last != nil && l.Out.Last.After(*last.Last) {
+		way, last = "out", l.Out
+	}
+	if last.Last == nil {
+		return "none yet"
+	}
+	return fmt.Sprintf("%s %s, %s ago", way, last.Command, age(now, *last.Last))
+}
+
+func age(now, then time.Time) time.Duration {
+	d := now.Sub(then)
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// waitEvery is how often wait asks.
+const waitEvery = 100 * time.Millisecond
+
+func newWait() *cobra.Command {
+	var where socketFlags
+	var ready bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait --ready [--timeout 30s]",
+		Short: "Wait until a gate is ready: exit 0, or 6 when it is not in time",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := where.client()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			last := errors.New("it said that it is not ready")
+			for {
+				ok, err := client.Ready(ctx)
+				if ok {
+					return nil
+				}
+				if err != nil && ctx.Err() == nil {
+					last = err
+				}
+				select {
+				case <-ctx.Done():
+					return fmt.Errorf("%w within %v: %w", errNotReady, timeout, last)
+				case <-time.After(waitEvery):
+				}
+			}
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().BoolVar(&ready, "ready", false, "wait for readiness: listeners bound, not draining")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
+	if err := cmd.MarkFlagRequired("ready"); err != nil {
+		panic(err) // the flag was defined above
+	}
+	return cmd
+}

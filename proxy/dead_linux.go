@@ -1,0 +1,42 @@
+package proxy
+
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchPeer makes the kernel notice a peer that is gone: on far legs only. A near
+// leg is on this host, and its replica may stall for as long as it likes.
+func watchPeer(c *net.TCPConn, heartbeat time.Duration) error {
+	limit := deadAfter(heartbeat)
+	if err := keepAlive(c, limit); err != nil {
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
+	}); err != nil {
+		return err
+	}
+	return failed
+}
+
+// sendWindow is the last window the other end has announced, in bytes.
+func (l *leg) sendWindow() (window uint32, known bool) {
+	raw, err := l.tcp.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			window, known = info.Snd_wnd, true
+		}
+	})
+	return window, known && err == nil
+}

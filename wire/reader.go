@@ -48,7 +48,7 @@ type Reader struct {
 	limits     Limits
 	buf        []byte
 	start, end int  // the bytes that are in and not yet out
-	want       int  // bytes the frame under way needs at buf[start:], 0 when none is
+	want       int  // bytes at buf[start:] that end the frame under way, 0 when none is
 	full       bool // the last read filled the buffer
 }
 
@@ -73,34 +73,31 @@ type Frame struct {
 func (f Frame) Long() bool { return f.Rest > 0 }
 
 // Free returns the memory for the next read, never empty. It moves what has not
-// been taken to the front, so frames yielded before are no longer valid.
+// been taken to the front, so frames yielded before are no longer valid. The
+// buffer grows when a read has filled it, and never because a frame claims to be
+// long: whoever wants memory has to send that much first.
 func (r *Reader) Free() []byte {
 	if r.start > 0 {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
 	}
-	need := max(r.want, r.end+1)
-	if r.full {
-		need = max(need, 2*len(r.buf))
-	}
-	if need = min(need, r.limits.Buffer); need > len(r.buf) {
-		size := len(r.buf)
-		for size < need {
-			size = min(2*size, r.limits.Buffer)
-		}
-		grown := make([]byte, size)
+	if r.full && len(r.buf) < r.limits.Buffer {
+		grown := make([]byte, min(2*len(r.buf), r.limits.Buffer))
 		copy(grown, r.buf[:r.end])
-		r.buf = grown
+		r.buf, r.full = grown, false
 	}
 	return r.buf[r.end:]
 }
 
 // FreeLimit is Free, but returns no more than what the frame under way still
 // needs, or a header's length between two frames: whoever must stop at a frame's
-// end reads with it.
+// end reads with it, and takes first what is in of a Long one.
 func (r *Reader) FreeLimit() []byte {
-	free := r.Free()
-	return free[:min(len(free), max(r.want, HeaderSize)-r.end)]
+	free, want := r.Free(), r.want
+	if want == 0 {
+		want = HeaderSize
+	}
+	return free[:min(len(free), want-r.end)]
 }
 
 // Filled says that a read put n bytes into what Free returned.
@@ -131,7 +128,7 @@ func (r *Reader) Next() (Frame, error) {
 	}
 	n := int(size)
 	if n > r.limits.Store {
-		r.want = 0
+		r.want = n - HeaderSize
 		r.start += HeaderSize
 		return Frame{Head: h, Bytes: in[:HeaderSize], Rest: n - HeaderSize}, nil
 	}
@@ -145,10 +142,11 @@ func (r *Reader) Next() (Frame, error) {
 }
 
 // Take yields up to n bytes of a Long frame's body, none when more bytes are
-// needed. They are valid until the next call to Free.
+// needed or the frame has ended. They are valid until the next call to Free.
 func (r *Reader) Take(n int) []byte {
-	p := r.buf[r.start:min(r.end, r.start+n)]
+	p := r.buf[r.start:min(r.end, r.start+min(n, r.want))]
 	r.start += len(p)
+	r.want -= len(p)
 	return p
 }
 
@@ -158,6 +156,6 @@ func (r *Reader) Buffered() int { return r.end - r.start }
 // Held returns the memory the reader holds, in bytes.
 func (r *Reader) Held() int { return len(r.buf) }
 
-// Inside reports whether part of a frame is in: the stream does not stand at a
-// boundary.
-func (r *Reader) Inside() bool { return r.start != r.end }
+// Inside reports whether the stream stands inside a frame and not at a boundary:
+// part of one is in, or a Long one has not been taken to its end.
+func (r *Reader) Inside() bool { return r.start != r.end || r.want > 0 }

@@ -1,16 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/prometheus/procfs"
 )
 
 // holder names the process that listens on an address, "" where the system does
-// not tell: it takes the right to look into that process.
+// not tell: it takes the right to look into that process. The kernel's table of
+// sockets gives the inode, and the process that has it open is the one.
 func holder(address string) string {
 	_, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -20,46 +22,54 @@ func holder(address string) string {
 	if err != nil {
 		return ""
 	}
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return ""
-	}
-	sockets := listeners(fs, port)
-	all, err := fs.AllProcs()
+	sockets := listeners(port)
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil || len(sockets) == 0 {
 		return ""
 	}
-	for _, p := range all {
-		targets, err := p.FileDescriptorTargets()
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || !sockets[target] {
+			continue // not ours to look into, gone, or another file
+		}
+		pid := strings.Split(link, "/")[2]
+		name, err := os.ReadFile("/proc/" + pid + "/comm")
 		if err != nil {
-			continue // not ours to look into, or gone
+			return "process " + pid
 		}
-		for _, target := range targets {
-			if sockets[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] {
-				name, _ := p.Comm() // a process without a name still has its number
-				return fmt.Sprintf("process %d (%s)", p.PID, name)
-			}
-		}
+		return fmt.Sprintf("process %s (%s)", pid, strings.TrimSpace(string(name)))
 	}
 	return ""
 }
 
-// stateListen is TCP_LISTEN in /proc/net/tcp.
-const stateListen = 0x0a
+// Columns of /proc/net/tcp, and the state of a socket that listens.
+const (
+	columnLocal = 1
+	columnState = 3
+	columnInode = 9
+	stateListen = "0A"
+)
 
-// listeners returns the inodes of the sockets that listen on a port.
-func listeners(fs procfs.FS, port uint64) map[string]bool {
-	inodes := map[string]bool{}
-	for _, read := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} {
-		lines, err := read()
+// listeners returns the sockets that listen on a port, as links in /proc name
+// them.
+func listeners(port uint64) map[string]bool {
+	sockets := map[string]bool{}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(table)
 		if err != nil {
 			continue
 		}
-		for _, l := range lines {
-			if l.St == stateListen && l.LocalPort == port {
-				inodes[strconv.FormatUint(l.Inode, 10)] = true
+		lines := bufio.NewScanner(f)
+		for lines.Scan() {
+			column := strings.Fields(lines.Text())
+			if len(column) <= columnInode || column[columnState] != stateListen {
+				continue
+			}
+			if strings.HasSuffix(column[columnLocal], fmt.Sprintf(":%04X", port)) {
+				sockets["socket:["+column[columnInode]+"]"] = true
 			}
 		}
+		f.Close()
 	}
-	return inodes
+	return sockets
 }

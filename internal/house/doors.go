@@ -123,7 +123,6 @@ func guests() []guest {
 		{"lukechampine.com/blake3", []string{"wire", "mac"}, "BLAKE3 names clusters and proves secrets, nothing else"},
 		{"github.com/zeebo/xxh3", []string{"wire"}, "seals are bytes: whoever needs one asks wire"},
 		{"github.com/BurntSushi/toml", []string{"configs"}, "a TOML key that another room knows is a second schema"},
-		{"github.com/prometheus/procfs", []string{"cmd"}, "who holds a port is for the error message of a start"},
 		{"github.com/prometheus", []string{"metrics"}, "a label that another room makes up is a series without bound"},
 		{"github.com/spf13/cobra", []string{"cmd"}, "the command line ends in cmd"},
 		{"github.com/spf13/pflag", []string{"cmd"}, "the command line ends in cmd"},

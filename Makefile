@@ -59,6 +59,25 @@ bench: ## all benchmarks with their allocations, BENCHTIME (1s) each
 demo: ## a whole cluster of stand-in replicas behind gates, on this machine
 	$(GO) run ./internal/demo
 
+.PHONY: docs
+docs: ## write what is generated below docs/: keys, manual pages, completion
+	$(GO) run ./cmd/replgate docs docs
+
 .PHONY: clean
 clean: ## remove what build made
-	rm -rf bin
+	rm -rf bin dist
+
+# A release, see deploy/dist.sh. Binaries for Linux, and for macOS to develop on.
+DIST = GO="$(GO)" VERSION="$(VERSION)" bash deploy/dist.sh
+
+.PHONY: dist
+dist: ## dist/: static binaries, bills of materials, SHA256SUMS
+	@$(DIST) dist
+
+.PHONY: dist-check
+dist-check: ## build the binaries in two folders, from nothing, and compare
+	@$(DIST) check
+
+.PHONY: packages
+packages: ## dist/: deb and rpm as well
+	@$(DIST) packages

@@ -25,10 +25,10 @@ func TestEnvEveryKey(t *testing.T) {
 		"cluster.heartbeat_timeout": "6 s", "cluster.auth.shared_secret": canary, "cluster.auth.shared_secret_file": "/s",
 		"cluster.auth.previous_shared_secret": "2" + canary, "cluster.auth.previous_shared_secret_file": "/p", "cluster_from": "/iggy.toml",
 		"message_bus.max_message_size": "65 MiB", "gate.replica_id": "1", "ingress.listen": ":1", "ingress.security": "psk",
-		"ingress.upstream": "a:1", "ingress.upstream_security": "psk", "egress.security": "psk", "security.mode": "strict",
+		"ingress.upstream": "localhost:1", "ingress.upstream_security": "psk", "egress.security": "psk", "security.mode": "strict",
 		"frames.validation": "observe", "frames.store_limit": "70000", "timeouts.handshake": "1s", "timeouts.prove": "1s",
 		"timeouts.write_stall": "9s", "timeouts.drain": "9s", "timeouts.drain_min_delay": "1s", "limits.handshakes": "65",
-		"limits.handshakes_per_source": "9", "limits.connections": "7", "admin.listen": "unix:/x", "metrics.listen": ":2",
+		"limits.handshakes_per_source": "9", "limits.connections": "7", "limits.frame_min_rate": "70000", "admin.listen": "unix:/x", "metrics.listen": ":2",
 		"log.level": "debug", "log.format": "text", "chaos.enabled": "false", "cluster.tls.self_signed": "true", "cluster.tls.enabled": "false",
 	}
 	same := map[string]bool{ // the one legal value is the one of the file

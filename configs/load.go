@@ -2,7 +2,10 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -78,7 +81,31 @@ func Load(path string, opt Options) (*Loaded, error) {
 	if err := l.rep.err(); err != nil {
 		return nil, err
 	}
+	l.exposed()
 	return l.out, nil
+}
+
+// exposed warns about plaintext near legs that leave this host: the gate takes
+// whoever comes there for the local replica, and proves itself to the peers for it.
+func (l *loader) exposed() {
+	c := &l.out.Config
+	if c.Egress.Security == Plaintext {
+		for _, p := range c.Peers {
+			if p.Listen != "" && !onLoopback(p.Listen) {
+				l.out.Warnings = append(l.out.Warnings, fmt.Sprintf("peers.listen: %s is not a loopback address and egress.security is plaintext; whoever reaches it speaks for the local replica", p.Listen))
+			}
+		}
+	}
+	if c.Ingress.UpstreamSecurity == Plaintext && c.Ingress.Listen != "" && !onLoopback(c.Ingress.Upstream) {
+		l.out.Warnings = append(l.out.Warnings, fmt.Sprintf("ingress.upstream: %s is not a loopback address and upstream_security is plaintext; the way to the replica is unprotected", c.Ingress.Upstream))
+	}
+}
+
+// onLoopback reports whether an address cannot be reached from another host.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, parseErr := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || parseErr == nil && ip.Unmap().IsLoopback())
 }
 
 // document is one TOML file that the decoder has accepted.

@@ -213,3 +213,23 @@ gate.replica_id = 0
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestExposedNearLegs: a plaintext near leg that leaves the host is told.
+func TestExposedNearLegs(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		on      bool
+	}{
+		{"127.0.50.3:9090", true}, {"[::1]:9090", true}, {"localhost:9090", true}, {"[::ffff:127.0.0.1]:9090", true},
+		{"10.0.1.6:9090", false}, {":9090", false}, {"iggy-1:9090", false},
+	} {
+		if got := onLoopback(c.address); got != c.on {
+			t.Errorf("got %v for %s, want %v", got, c.address, c.on)
+		}
+	}
+	f := files{"r.toml": base}
+	l := mustLoad(t, f, "r.toml", "REPLGATE_INGRESS_UPSTREAM=10.9.9.9:9090")
+	if len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "ingress.upstream: 10.9.9.9:9090") {
+		t.Errorf("got warnings %q, want one about the upstream", l.Warnings)
+	}
+}

@@ -181,8 +181,8 @@ func (k *checker) sizes() {
 
 func (k *checker) limits() {
 	l := &k.c.Limits
-	if !k.rep.given("limits.handshakes_per_source") {
-		l.HandshakesPerSource = min(l.HandshakesPerSource, max(l.Handshakes, 1)) // the default follows a small limit
+	if perSource := Default().Limits.HandshakesPerSource; l.HandshakesPerSource == perSource && !k.rep.given("limits.handshakes_per_source") {
+		l.HandshakesPerSource = min(perSource, max(l.Handshakes, 1)) // the default follows a small limit
 	}
 	if l.Handshakes < 1 || l.Handshakes > maxHandshakes {
 		k.rep.add("limits.handshakes", "expected 1 to %d, found %d; 64 is the default", maxHandshakes, l.Handshakes)

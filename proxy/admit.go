@@ -24,7 +24,8 @@ const (
 type visit struct {
 	server    *Server
 	settings  *Settings
-	ctx       context.Context // done when the gate stops admitting
+	ctx       context.Context // done when the gate stops admitting, or when a newer session takes this one's place
+	cancel    context.CancelCauseFunc
 	tcp       *net.TCPConn
 	direction string
 	peer      *Peer // whom the link is with; on ingress known from the Hello on
@@ -34,15 +35,27 @@ type visit struct {
 	loose     [2]int // handshake frames by side that hello_strict would have refused
 	source    netip.Addr
 
-	spoken, evicted bool // the lobby's
+	lobby *lobby
+	gone  chan struct{} // closed when it makes no link any more, or has made it
+	since time.Time     // of the accept
+
+	// The lobby's. proven: the peer has proved itself, on ingress, and what ends
+	// the connection from here on is counted as its.
+	spoken, proven, evicted bool
+
+	// probing: its first frame has the mark of `replgate probe`, and no other
+	// frame has come.
+	probing bool
 }
 
 func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
-	v := &visit{server: s, settings: s.settings, ctx: s.admitting, tcp: c, peer: peer, direction: egress}
+	v := &visit{server: s, settings: s.settings, since: time.Now(), gone: make(chan struct{}), tcp: c, peer: peer, direction: egress}
+	v.ctx, v.cancel = context.WithCancelCause(s.admitting)
 	v.arrived = newLeg(c, near)
 	if peer == nil {
 		v.direction, v.arrived.side = ingress, far
 	}
+	v.lobby = &s.lobbies[v.arrived.side]
 	if addr, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		v.source = sourceOf(addr.AddrPort())
 	}
@@ -53,24 +66,33 @@ func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
 // serve carries one connection from accept to its end.
 func (v *visit) serve() {
 	defer v.server.open.Add(-1)
+	defer v.cancel(nil)
 	v.settings.Metrics.Unauthenticated(1)
 	v.tcp.SetDeadline(time.Now().Add(v.settings.HandshakeTimeout))
 	release := context.AfterFunc(v.ctx, func() { v.arrived.tcp.last(time.Now()) })
 	l, r := v.join()
 	release()
 	v.settings.Metrics.Unauthenticated(-1)
+	gone := v.lobby.leave(v)
+	if r == nil && !gone && v.ctx.Err() == nil {
+		v.tcp.SetDeadline(time.Time{})
+		l.run()
+		return
+	}
+	v.server.release(v)
 	switch {
-	case v.server.lobby.leave(v):
+	case gone && (r == nil || r.ending != Probe):
 		v.discard(l)
 		v.refuse(evicted)
 	case v.ctx.Err() != nil:
 		v.discard(l)
-		v.refuse(draining)
-	case r != nil:
+		r, ok := errors.AsType[*refusal](context.Cause(v.ctx))
+		if !ok {
+			r = draining
+		}
 		v.refuse(r)
 	default:
-		v.tcp.SetDeadline(time.Time{})
-		l.run(v)
+		v.refuse(r)
 	}
 }
 
@@ -106,7 +128,8 @@ func (v *visit) entrance() policy.Entrance {
 }
 
 // required is the security that the replica with the given id must speak here.
-// An id that is nobody's is held to the strongest, so that it learns nothing.
+// An id that is nobody's is held to the strongest that is spoken here, so that it
+// learns nothing.
 func (v *visit) required(id uint8) Security {
 	if v.direction == egress {
 		return v.settings.EgressSecurity
@@ -114,15 +137,27 @@ func (v *visit) required(id uint8) Security {
 	if p := v.settings.peer(id); p != nil && id < v.settings.Local {
 		return p.Security
 	}
-	if v.settings.Keys != nil {
-		return PSK
+	for _, p := range v.settings.Peers {
+		if p.ID < v.settings.Local && p.Security != Plaintext {
+			return PSK
+		}
 	}
 	return Plaintext
 }
 
-// admit takes the accepted connection through TLS, Hello and admission (§7.1).
-// After it the dialer is known and waits.
+// admit takes the accepted connection through TLS, Hello and admission. After it
+// the dialer is known and waits.
 func (v *visit) admit() *refusal {
+	began := time.Now()
+	r := v.probed(v.hello())
+	if r != nil {
+		v.handshaken("acceptor", r, began)
+	}
+	return r
+}
+
+// hello is the acceptor's half up to the Challenge, in Iggy's order (§7.1).
+func (v *visit) hello() *refusal {
 	h, r := v.firstFrame()
 	if r != nil {
 		return r
@@ -131,7 +166,11 @@ func (v *visit) admit() *refusal {
 	need := v.required(id)
 	v.acceptor = mac.NewAcceptor(v.entrance().Acceptor, v.macOptions(need, v.arrived.binding))
 	if err := v.acceptor.Hello(h); err != nil {
-		return v.rejected(macRefusal(err), wire.StatusUnknownCommand)
+		r := macRefusal(err)
+		if h.Command() == wire.Request {
+			r = &refusal{ending: ClientFrame, got: "a client's Request", want: "a Hello: this is the replica port"}
+		}
+		return v.rejected(r, wire.StatusUnknownCommand)
 	}
 	if err := v.entrance().Admit(h); err != nil {
 		refused, _ := errors.AsType[*policy.Refusal](err)
@@ -142,6 +181,10 @@ func (v *visit) admit() *refusal {
 	}
 	if err := v.acceptor.Accept(); err != nil {
 		return macRefusal(err)
+	}
+	if v.probing && need == Plaintext {
+		// Any other plaintext dialer would be a replica from here on.
+		return &refusal{ending: Probe, got: probeGot, want: probeWant}
 	}
 	v.arrived.replica = id
 	if v.direction == ingress {
@@ -195,6 +238,7 @@ func (v *visit) answer() *refusal {
 	}
 	h, r := readFrame(l, v.settings.MaxFrame)
 	if r == nil {
+		v.probing = false // who goes on is judged as any other
 		var slot mac.Slot
 		var err error
 		if slot, err = v.acceptor.Finish(h); err != nil {
@@ -204,6 +248,7 @@ func (v *visit) answer() *refusal {
 			r = v.tolerate(l, h)
 		}
 	}
+	r = v.probed(r)
 	v.handshaken("acceptor", r, began)
 	return r
 }

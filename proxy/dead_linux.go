@@ -40,3 +40,17 @@ func (l *leg) sendWindow() (window uint32, known bool) {
 	})
 	return window, known && err == nil
 }
+
+// unacknowledged is how many bytes are written and not yet acknowledged.
+func (s *stream) unacknowledged() (queued int64, known bool) {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) {
+		if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
+			queued, known = int64(n), true
+		}
+	})
+	return queued, known && err == nil
+}

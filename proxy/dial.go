@@ -20,9 +20,9 @@ type target struct {
 	pair     mac.Pair
 }
 
-// aliveTime is how long a plaintext leg must stay open to count as proven: a
-// replica that has a live connection of ours already closes a second one at once
-// (§7.4).
+// aliveTime is how long a leg that this gate dialed, and a plaintext one that
+// dialed us, must stay open to count as proven: a replica that has a live
+// connection already closes a second one at once (§7.4).
 const aliveTime = 50 * time.Millisecond
 
 // dial connects to t and proves it, within ProveTimeout.
@@ -44,7 +44,7 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	}
 	v.handshaken("dialer", r, began)
 	if r != nil {
-		l.abort()
+		l.tcp.Close() // a FIN, after which the other side can say what it was waiting for
 		return nil, r
 	}
 	return l, nil
@@ -81,11 +81,13 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 		return ioRefusal(l, err, HandshakeTimeout, false)
 	}
 	v.proved(l, slot)
-	return nil
+	// There is no answer to a Finish. A gate whose replica is down, and a replica
+	// that has a connection of ours already, end the leg at once.
+	return l.lives()
 }
 
-// lives waits aliveTime for the end of a plaintext connection. Input proves it at
-// once and stays unread.
+// lives waits aliveTime for the end of a connection. Input proves it at once and
+// stays unread.
 func (l *leg) lives() *refusal {
 	l.tcp.SetReadDeadline(time.Now().Add(aliveTime))
 	defer l.tcp.SetReadDeadline(time.Time{})

@@ -98,7 +98,7 @@ func Endings() []EndingInfo {
 		{TLSPlaintext, w, "plaintext arrived where TLS is required", "whether the dialer has cluster.tls enabled"},
 		{PlaintextRefused, w, "a TLS ClientHello arrived where plaintext is spoken", "whether this side should speak tls"},
 		{NotAFrame, d, "bytes that are neither TLS nor a replica frame", "who dials: HTTP, SSH or a scanner"},
-		{Probe, d, "connected and closed without a byte", "nothing: a health check or a port scan"},
+		{Probe, d, "connected and closed without a byte, or `replgate probe`", "nothing: a health check, a port scan or `replgate probe`"},
 		{HelloTimeout, w, "no whole Hello in time", "the dialer, and the network between"},
 		{HandshakeTimeout, w, "no Challenge or Finish in time", "whether both sides have authentication on"},
 		{HelloCommand, w, "another frame came where a handshake frame was due", "whether both sides have authentication on"},

@@ -17,9 +17,13 @@ func (p *pump) forward() *end {
 			if e := p.write(run); e != nil {
 				return e
 			}
-			return &end{ending: frameEnd(err), got: err.Error(), want: "a frame of the protocol"}
-		case f.Head == nil:
+			lost := frameEnd(err)
+			p.count.Rejected(string(lost), policy.Close.String())
+			return &end{ending: lost, got: err.Error(), want: "a frame of the protocol"}
+		case f.Head == nil && !p.refusesBegun():
 			return p.write(run)
+		case f.Head == nil:
+			f = p.reader.Break()
 		}
 		p.pace.boundary()
 		verdict := p.verdict(f)
@@ -42,15 +46,33 @@ func (p *pump) forward() *end {
 	}
 }
 
+// refusesBegun judges the frame under way by its header as soon as that is in. One
+// that does not pass is not gathered: its size may be as wrong as the rest of it,
+// and would be waited for.
+func (p *pump) refusesBegun() bool {
+	h := p.reader.Begun()
+	if h == nil {
+		return false
+	}
+	if !p.hasBegun {
+		p.begun, p.hasBegun = p.apply(p.judge.Header(h), h), true
+	}
+	return p.begun.Action != policy.Forward
+}
+
 // verdict judges a frame, its body too where it is there, and counts what is only
 // observed. Under observe it lets everything pass.
 func (p *pump) verdict(f wire.Frame) policy.Verdict {
-	v := p.judge.Header(f.Head)
-	if v.Action == policy.Forward && !f.Long() {
-		v = p.judge.Body(f.Head, f.Bytes[wire.HeaderSize:], v)
+	v := p.begun
+	if !p.hasBegun {
+		v = p.apply(p.judge.Header(f.Head), f.Head)
 	}
-	v = p.apply(v, f.Head)
-	if v.Action == policy.Forward && v.Rule == policy.None && !f.Long() {
+	p.hasBegun = false
+	if v.Action != policy.Forward || v.Rule != policy.None || f.Long() {
+		return v // refused, or let through all the same, or its body is still to come
+	}
+	v = p.apply(p.judge.Body(f.Head, f.Bytes[wire.HeaderSize:], policy.Verdict{}), f.Head)
+	if v.Action == policy.Forward && v.Rule == policy.None {
 		p.judge.Forwarded(f.Head)
 	}
 	return v
@@ -88,16 +110,15 @@ func (p *pump) exception(f wire.Frame, v policy.Verdict) *end {
 	h := *f.Head // the reader's memory moves while a long frame is taken
 	switch v.Action {
 	case policy.Close:
-		p.add(Dropped, h.Command(), 1, uint64(len(f.Bytes)))
+		came := len(f.Bytes) + len(p.reader.Take(f.Rest))
+		p.add(Dropped, h.Command(), 1, uint64(came))
 		return p.ruleEnd(v, &h)
 	case policy.Drop:
-		if e := p.discard(f.Rest); e != nil {
-			return e
-		}
-		p.add(Dropped, h.Command(), 1, uint64(wire.Size.Get(&h)))
-		return nil
+		e := p.discard(&f.Rest)
+		p.add(Dropped, h.Command(), 1, uint64(wire.Size.Get(&h))-uint64(f.Rest))
+		return e
 	}
-	e := p.long(&h, f.Bytes, f.Rest)
+	e := p.long(&h, f.Bytes, f.Rest, v.Rule == policy.None)
 	p.pace.boundary()
 	return e
 }
@@ -113,11 +134,12 @@ func (p *pump) ruleEnd(v policy.Verdict, h *wire.Header) *end {
 	return &end{ending: ending, got: h.Command().String() + ": " + got, want: want}
 }
 
-// long lets a frame through that is larger than what is stored. Its header has
-// passed; its body is hashed while it goes, where it carries a seal, and the last
-// piece is held back until the hash agrees.
-func (p *pump) long(h *wire.Header, out []byte, rest int) *end {
-	sealed := wire.BodyKindOf(h) != wire.BodyUnsealed
+// long lets a frame through that is larger than what is stored. Its body is hashed
+// while it goes, where it carries a seal, and the last piece is held back until
+// the hash agrees. A frame whose header did not pass and that goes all the same,
+// under observe, is not judged further.
+func (p *pump) long(h *wire.Header, out []byte, rest int, clean bool) *end {
+	sealed := clean && wire.BodyKindOf(h) != wire.BodyUnsealed
 	if sealed {
 		p.judge.Verifier().Start(h)
 	}
@@ -129,7 +151,7 @@ func (p *pump) long(h *wire.Header, out []byte, rest int) *end {
 		if sealed {
 			p.judge.Verifier().Write(piece)
 		}
-		if rest == 0 {
+		if rest == 0 && clean {
 			if e := p.sealedEnd(h, sealed, size); e != nil {
 				return e
 			}
@@ -174,11 +196,12 @@ func (p *pump) sealedEnd(h *wire.Header, sealed bool, size uint64) *end {
 	return nil
 }
 
-// discard throws away the body of a frame that was dropped by its header.
-func (p *pump) discard(rest int) *end {
+// discard throws away the body of a frame that was dropped by its header, and
+// leaves in rest what did not come.
+func (p *pump) discard(rest *int) *end {
 	for {
-		rest -= len(p.reader.Take(rest))
-		if rest == 0 {
+		*rest -= len(p.reader.Take(*rest))
+		if *rest == 0 {
 			return nil
 		}
 		if e := p.fill(true); e != nil {
@@ -226,5 +249,8 @@ func (p *pump) settle() {
 		}
 		n := len(f.Bytes) + len(p.reader.Take(f.Rest))
 		p.add(Lost, f.Head.Command(), 1, uint64(n))
+	}
+	if h := p.reader.Begun(); h != nil {
+		p.add(Lost, h.Command(), 1, uint64(p.reader.Buffered()))
 	}
 }

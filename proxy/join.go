@@ -20,6 +20,7 @@ func (v *visit) joinIngress() (*link, *refusal) {
 	if r := v.answer(); r != nil {
 		return nil, r
 	}
+	v.lobby.proved(v)
 	if r := v.displace(); r != nil {
 		return nil, r
 	}
@@ -38,6 +39,15 @@ func (v *visit) joinIngress() (*link, *refusal) {
 // a refusal reaches it as a reset, and its bytes stay unread until then.
 func (v *visit) joinEgress() (*link, *refusal) {
 	if r := v.admit(); r != nil {
+		return nil, r
+	}
+	if v.probing {
+		// It is about this gate only, and gets its Challenge: a far leg would
+		// displace the peer's link. What is marked never becomes one.
+		r := v.answer()
+		if r == nil {
+			r = &refusal{ending: Probe, got: probeGot, want: probeWant}
+		}
 		return nil, r
 	}
 	if v.arrived.security == Plaintext {

@@ -52,7 +52,7 @@ func (l *leg) end(broken bool) {
 		l.abort()
 		return
 	}
-	l.finish()
+	l.finish(lingerTime)
 }
 
 // lingerTime is how long a closing leg waits for the other side's end.
@@ -61,8 +61,8 @@ const lingerTime = 2 * time.Second
 // finish ends a leg in order: close_notify, FIN, then read and throw away until
 // the other side's end, and a reset when that does not come. A plain close with
 // unread input makes the kernel reset, which can cut off the last frame written.
-func (l *leg) finish() {
-	l.tcp.last(time.Now().Add(lingerTime))
+func (l *leg) finish(linger time.Duration) {
+	l.tcp.last(time.Now().Add(linger))
 	if notify, ok := l.io.(interface{ CloseWrite() error }); ok && l.security == TLS {
 		notify.CloseWrite() // fails when the leg is dead, and then the FIN does too
 	}

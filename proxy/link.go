@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,7 @@ type link struct {
 	direction string
 	peer      *Peer
 	log       *slog.Logger
-	source    netip.Addr // of the accepted connection
+	visit     *visit // that it was made of
 	near      *leg
 	far       atomic.Pointer[leg]
 	in, out   *pump
@@ -40,7 +39,7 @@ type link struct {
 }
 
 func newLink(v *visit, near, far *leg) *link {
-	l := &link{server: v.server, settings: v.settings, direction: v.direction, peer: v.peer, log: v.log, source: v.source,
+	l := &link{server: v.server, settings: v.settings, direction: v.direction, peer: v.peer, log: v.log, visit: v,
 		near: near, started: time.Now(), nearGone: make(chan struct{}), grace: closeGrace}
 	l.far.Store(far)
 	l.in = newPump(l, inward, v.loose[far.side])
@@ -57,10 +56,12 @@ const (
 )
 
 // run carries frames until the link ends, and ends both legs.
-func (l *link) run(v *visit) {
-	if refused := l.server.enter(l); refused != "" {
-		v.discard(l)
-		v.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
+func (l *link) run() {
+	refused := l.server.enter(l)
+	l.server.release(l.visit)
+	if refused != "" {
+		l.visit.discard(l)
+		l.visit.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
 		return
 	}
 	defer l.server.leave(l)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 )
 
@@ -13,6 +14,8 @@ import (
 type door struct {
 	ln   *net.TCPListener
 	peer *Peer // the one peer that is reached through it, nil for ingress
+	// turned takes a word from the accept loop that Ping has woken.
+	turned chan struct{}
 }
 
 // A BindError is an address that could not be bound.
@@ -36,7 +39,7 @@ func bindAll(ctx context.Context, set *Settings) ([]door, error) {
 		if err != nil {
 			return &BindError{Address: addr, Err: err}
 		}
-		doors = append(doors, door{ln.(*net.TCPListener), peer})
+		doors = append(doors, door{ln.(*net.TCPListener), peer, make(chan struct{}, 1)})
 		return nil
 	}
 	var failed error
@@ -66,7 +69,7 @@ func (s *Server) receive(v *visit) {
 		v.refuse(&refusal{ending: ConnLimit, got: "one connection more", want: fmt.Sprintf("at most limits.connections, %d", limit)})
 		return
 	}
-	victim, ok := s.lobby.enter(v)
+	victim, ok := v.lobby.enter(v, v.since)
 	if victim != nil {
 		victim.arrived.tcp.last(time.Now()) // it wakes up and finds that it was evicted
 	}
@@ -97,6 +100,10 @@ func (s *Server) acceptLoop(d door) {
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			d.turn()
+			continue
 		}
 		s.settings.Log.Warn("accept failed", "listen", d.ln.Addr().String(), "got", err.Error(), "retry_ms", pause.Milliseconds())
 		select {

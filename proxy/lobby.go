@@ -4,12 +4,14 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 // lobby holds the connections that are not yet proven, within two limits: all of
-// them, and those of one source address. Strangers that say nothing cannot keep a
-// known peer out: when a limit is full, the oldest connection that has not sent a
-// whole first flight gives way to the newcomer.
+// them, and those of one source address. Strangers cannot keep a known peer out:
+// when a limit is full, the oldest connection that has not sent a whole first
+// flight gives way to the newcomer, and where there is none the oldest that has
+// sent one and not proved itself for lobbyPatience.
 type lobby struct {
 	all, perSource int
 
@@ -19,7 +21,7 @@ type lobby struct {
 
 // enter takes a visit in. victim is the one that gives way, already out of the
 // lobby; ok is false when nobody does.
-func (y *lobby) enter(v *visit) (victim *visit, ok bool) {
+func (y *lobby) enter(v *visit, now time.Time) (victim *visit, ok bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	same := func(w *visit) bool { return w.source == v.source }
@@ -35,9 +37,9 @@ func (y *lobby) enter(v *visit) (victim *visit, ok bool) {
 	}
 	switch {
 	case full(y.perSource, same):
-		victim = y.oldestSilent(same)
+		victim = y.givesWay(same, now)
 	case full(y.all, anyone):
-		victim = y.oldestSilent(anyone)
+		victim = y.givesWay(anyone, now)
 	default:
 		y.waiting = append(y.waiting, v)
 		return nil, true
@@ -51,14 +53,23 @@ func (y *lobby) enter(v *visit) (victim *visit, ok bool) {
 	return victim, true
 }
 
-// oldestSilent finds who gives way.
-func (y *lobby) oldestSilent(counts func(*visit) bool) *visit {
+// lobbyPatience is how long a connection that has spoken keeps its place against
+// newcomers: a handshake across the world takes less.
+const lobbyPatience = 500 * time.Millisecond
+
+// givesWay finds who does, nobody when all are proven or have just spoken.
+func (y *lobby) givesWay(counts func(*visit) bool, now time.Time) *visit {
+	var slow *visit
 	for _, w := range y.waiting {
-		if !w.spoken && counts(w) {
+		switch {
+		case !counts(w) || w.proven:
+		case !w.spoken:
 			return w
+		case slow == nil && now.Sub(w.since) > lobbyPatience:
+			slow = w
 		}
 	}
-	return nil
+	return slow
 }
 
 func (y *lobby) remove(v *visit) {
@@ -72,6 +83,13 @@ func (y *lobby) spoke(v *visit) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	v.spoken = true
+}
+
+// proved notes that a visit has proved itself: it gives way to nobody.
+func (y *lobby) proved(v *visit) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	v.proven = true
 }
 
 // leave lets a visit go, and says whether it had to give way before.

@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-func visitFrom(addr string) *visit { return &visit{source: netip.MustParseAddr(addr)} }
+func visitFrom(addr string) *visit {
+	return &visit{source: netip.MustParseAddr(addr), since: time.Now()}
+}
 
 // TestLobbyGivesWayToNewcomers is T36: the oldest that has not sent a whole first
 // flight gives way; one that has spoken never does.
@@ -15,7 +17,7 @@ func TestLobbyGivesWayToNewcomers(t *testing.T) {
 	y := &lobby{all: 4, perSource: 2}
 	a1, a2, b1, b2 := visitFrom("127.0.0.1"), visitFrom("127.0.0.1"), visitFrom("127.0.0.2"), visitFrom("127.0.0.2")
 	for _, v := range []*visit{a1, a2, b1, b2} {
-		if victim, ok := y.enter(v); victim != nil || !ok {
+		if victim, ok := y.enter(v, time.Now()); victim != nil || !ok {
 			t.Fatalf("got victim %v, ok %v in an empty lobby, want a place", victim, ok)
 		}
 	}
@@ -30,7 +32,7 @@ func TestLobbyGivesWayToNewcomers(t *testing.T) {
 		{"the lobby is full: the oldest silent one of all", visitFrom("127.0.0.3"), b1, true},
 		{"again", visitFrom("127.0.0.4"), b2, true},
 	} {
-		if victim, ok := y.enter(c.comes); victim != c.victim || ok != c.ok {
+		if victim, ok := y.enter(c.comes, time.Now()); victim != c.victim || ok != c.ok {
 			t.Errorf("%s: got victim %p, ok %v, want %p, %v", c.name, victim, ok, c.victim, c.ok)
 		}
 	}
@@ -39,15 +41,22 @@ func TestLobbyGivesWayToNewcomers(t *testing.T) {
 	}
 }
 
-// TestLobbyOfSpeakers: when everybody has spoken, a newcomer is refused.
+// TestLobbyOfSpeakers: whoever has just spoken keeps its place; later the oldest
+// of them gives way, unless it is proven.
 func TestLobbyOfSpeakers(t *testing.T) {
 	y := &lobby{all: 2, perSource: 2}
-	for _, v := range []*visit{visitFrom("127.0.0.1"), visitFrom("127.0.0.2")} {
-		y.enter(v)
+	proven, spoken := visitFrom("127.0.0.1"), visitFrom("127.0.0.2")
+	for _, v := range []*visit{proven, spoken} {
+		y.enter(v, time.Now())
 		y.spoke(v)
 	}
-	if victim, ok := y.enter(visitFrom("127.0.0.3")); victim != nil || ok {
+	y.proved(proven)
+	if victim, ok := y.enter(visitFrom("127.0.0.3"), time.Now()); victim != nil || ok {
 		t.Errorf("got victim %v, ok %v, want the newcomer refused", victim, ok)
+	}
+	later := time.Now().Add(lobbyPatience + time.Millisecond)
+	if victim, ok := y.enter(visitFrom("127.0.0.3"), later); victim != spoken || !ok {
+		t.Errorf("got victim %p, ok %v after a second, want %p", victim, ok, spoken)
 	}
 }
 

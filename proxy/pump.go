@@ -27,6 +27,10 @@ type pump struct {
 	seen    seen
 	partial bool // part of a frame has been written and the rest has not
 	pace    pace
+	held    int // bytes of the reader that the gate counts
+	// begun is the verdict on the header of a frame whose body is still to come.
+	begun    policy.Verdict
+	hasBegun bool
 
 	mu    sync.Mutex
 	until time.Time // when set: stop at a boundary, and at this time wherever it is
@@ -49,8 +53,12 @@ func newPump(l *link, way string, loose int) *pump {
 	p := &pump{link: l, way: way, reader: wire.NewReader(l.settings.limits()), pace: pace{rate: l.settings.FrameRate},
 		count: l.settings.Metrics.Frames(decimal(l.peer.ID), way)}
 	p.judge = l.judge(way, p.src())
+	verdict := policy.Observe.String()
+	if l.settings.Observe && l.settings.Rules[policy.HelloStrict] == policy.Close {
+		verdict = "would_close"
+	}
 	for range loose {
-		p.count.Rejected(policy.HelloStrict.String(), policy.Observe.String())
+		p.count.Rejected(policy.HelloStrict.String(), verdict)
 	}
 	return p
 }
@@ -80,6 +88,7 @@ func (p *pump) run(ends chan<- end) {
 		}
 	}
 	p.settle()
+	p.link.server.buffered.Add(int64(-p.held))
 	e.pump, e.partial = p, e.partial || p.partial
 	ends <- *e
 }
@@ -124,6 +133,14 @@ func (p *pump) ready(inside bool) (onlyRest bool, e *end) {
 	return stopping, nil
 }
 
+// holds keeps the gate's sum of buffers up to date.
+func (p *pump) holds() {
+	if held := p.reader.Held(); held != p.held {
+		p.link.server.buffered.Add(int64(held - p.held))
+		p.held = held
+	}
+}
+
 // deadline sets the source's read deadline. The caller holds p.mu, so that it
 // cannot undo what stop has set.
 func (p *pump) deadline(t time.Time) {
@@ -145,6 +162,7 @@ func (p *pump) fill(inside bool) *end {
 		began := time.Now()
 		n, err := p.src().io.Read(free)
 		p.reader.Filled(n)
+		p.holds()
 		p.pace.took(time.Since(began), n)
 		switch {
 		case n > 0:

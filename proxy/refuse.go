@@ -28,6 +28,10 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("proxy: %s: got %s, want %s", r.ending, r.got, r.want)
 }
 
+// refuseLinger is how long a refused dialer has to read why. It sends nothing more,
+// so that a plain close would do; this is for one that does.
+const refuseLinger = 300 * time.Millisecond
+
 // evicted and draining are the refusals that this gate's own state brings.
 var (
 	evicted  = &refusal{ending: UnauthLimit, got: "a newcomer while the limit is full", want: "a whole first flight in time"}
@@ -36,8 +40,15 @@ var (
 
 // refuse ends a visit that did not become a link.
 func (v *visit) refuse(r *refusal) {
-	v.settings.Metrics.Refused(v.direction, string(r.ending))
-	if v.peer != nil {
+	r = v.probed(r)
+	if v.proven {
+		peer, security := decimal(v.peer.ID), string(v.peer.Security)
+		v.settings.Metrics.LinkOpened(peer, v.direction, security)
+		v.settings.Metrics.LinkClosed(peer, v.direction, security, string(r.ending))
+	} else {
+		v.settings.Metrics.Refused(v.direction, string(r.ending))
+	}
+	if v.peer != nil && r.ending != Probe {
 		v.server.noteEnding(v.peer.ID, r.ending)
 	}
 	v.tell(r)
@@ -45,14 +56,34 @@ func (v *visit) refuse(r *refusal) {
 	case r.abort:
 		v.arrived.abort()
 	case r.reject != nil:
-		v.tcp.SetDeadline(time.Now().Add(lingerTime))
+		v.tcp.SetDeadline(time.Now().Add(refuseLinger))
 		if _, err := v.arrived.io.Write(r.reject[:]); err == nil {
-			v.arrived.finish()
+			v.arrived.finish(refuseLinger)
 		}
 		v.tcp.Close()
 	default:
 		v.tcp.Close()
 	}
+}
+
+// What is said of a connection of `replgate probe`.
+const (
+	probeGot  = "`replgate probe`"
+	probeWant = "nothing more of it"
+)
+
+// probed gives the ending of a connection that `replgate probe` made and that
+// ended as its connections do. Whatever else happens to it keeps its name.
+func (v *visit) probed(r *refusal) *refusal {
+	if r == nil || !v.probing {
+		return r
+	}
+	switch r.ending {
+	case DirectionalRule, UnknownReplica, ClusterMismatch, TLSPlaintext, PlaintextRefused, ClientFrame,
+		PeerEOF, LocalEOF, PeerReset, LocalReset:
+		return &refusal{ending: Probe, got: probeGot, want: probeWant, reject: r.reject}
+	}
+	return r
 }
 
 // tell logs a refusal. Of one kind there is a line at once and then one every
@@ -81,8 +112,11 @@ func ioRefusal(l *leg, err error, late Ending, midFrame bool) *refusal {
 		return &refusal{ending: late, got: "silence", want: "a whole handshake in time"}
 	case isEOF(err) && midFrame:
 		return &refusal{ending: l.side.eofMidFrame(), got: "an end inside a handshake frame", want: "256 bytes"}
+	case isEOF(err) && l.security == PSK, isEOF(err) && l.security == TLS:
+		return &refusal{ending: l.side.eof(), got: "an end in place of a proof, or right behind ours",
+			want: "a link: the other side may have another secret, a replica that is down, or a connection already"}
 	case isEOF(err):
-		return &refusal{ending: l.side.eof(), got: "an end before the handshake's", want: "a whole handshake; the other side may have found our MAC wrong"}
+		return &refusal{ending: l.side.eof(), got: "an end at once", want: "a link: the other side may be down or have a connection already"}
 	}
 	return &refusal{ending: l.side.reset(), got: err.Error(), want: "a whole handshake"}
 }
@@ -119,11 +153,11 @@ func (p *pump) logFrame(v policy.Verdict, rule policy.Rule, h *wire.Header, verd
 	}
 	p.told |= 1 << rule
 	got, want := p.judge.Explain(rule, h, v.Cause)
-	level := slog.LevelWarn
-	if verdict == policy.Observe.String() {
-		level = slog.LevelInfo
+	level, message := slog.LevelWarn, "frame refused"
+	if verdict != policy.Drop.String() && verdict != policy.Close.String() {
+		level, message = slog.LevelInfo, "frame observed"
 	}
-	p.link.log.Log(context.Background(), level, "frame refused", "rule", rule.String(), "verdict", verdict,
+	p.link.log.Log(context.Background(), level, message, "rule", rule.String(), "verdict", verdict,
 		"way", p.way, "command", h.Command().String(), "size", wire.Size.Get(h), "got", got, "want", want,
 		"note", "further ones on this link are only counted")
 }

@@ -36,6 +36,7 @@ func (v *visit) firstFrame() (*wire.Header, *refusal) {
 	isTLS := h[0] == recordHandshake && (n == 1 || h[1] == recordMajor)
 	switch {
 	case isTLS && !tlsAllowed:
+		v.probing = wire.IsProbeHello(h[:n])
 		return nil, &refusal{ending: PlaintextRefused, got: "a TLS ClientHello", want: "a plaintext Hello: this port does not speak TLS"}
 	case isTLS:
 		if r := v.acceptTLS(h[:n]); r != nil {
@@ -43,13 +44,15 @@ func (v *visit) firstFrame() (*wire.Header, *refusal) {
 		}
 		h, n = new(wire.Header), 0
 	}
-	if r := readHello(v.arrived, h, n, v.settings.MaxFrame); r != nil {
+	r = readHello(v.arrived, h, n, v.settings.MaxFrame)
+	v.probing = h.IsProbe()
+	if r != nil {
 		return nil, r
 	}
 	if !isTLS && !plainAllowed {
 		return nil, &refusal{ending: TLSPlaintext, got: "a plaintext frame", want: "a ClientHello: this port requires TLS"}
 	}
-	v.server.lobby.spoke(v)
+	v.lobby.spoke(v)
 	return h, nil
 }
 
@@ -71,16 +74,17 @@ func (v *visit) firstBytes(h *wire.Header, plainAllowed bool) (int, *refusal) {
 func (v *visit) acceptTLS(first []byte) *refusal {
 	flight := append(make([]byte, 0, flightMax), first...)
 	for {
-		need := recordHeader
+		need, whole := recordHeader, false
 		if len(flight) >= recordHeader {
 			need += int(binary.BigEndian.Uint16(flight[3:]))
+			whole = len(flight) >= need
 		}
 		switch {
 		case need > flightMax:
 			return &refusal{ending: TLSAlert, got: "a ClientHello of more than 4 KiB", want: "one that a replica sends"}
-		case len(flight) >= need && need > recordHeader:
+		case whole:
 			v.arrived.tcp.ahead = flight
-			v.server.lobby.spoke(v)
+			v.lobby.spoke(v)
 			config, explain := v.settings.Credentials.Server()
 			return v.arrived.handshake(v.ctx, tls.Server(v.arrived.tcp, config), explain)
 		}
@@ -142,8 +146,6 @@ func checkHello(h *wire.Header, maxFrame uint32) *refusal {
 	case size < wire.HeaderSize || size > maxFrame:
 		err := &wire.SizeError{Size: size, Max: maxFrame}
 		return &refusal{ending: FrameSize, got: err.Error(), want: "a Hello of 256 bytes"}
-	case h.Command() == wire.Request:
-		return &refusal{ending: ClientFrame, got: "a client's Request", want: "a Hello: this is the replica port"}
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ type Server struct {
 	work      sync.WaitGroup // visits and links
 	doors     []door
 	drained   atomic.Bool
-	lobby     lobby
+	lobbies   [2]lobby // by the side of the accepted connection, so that strangers outside do not touch the local replica
 	repeats   repeats
+	buffered  atomic.Int64 // bytes that the pumps' readers hold
 	open      atomic.Int64 // accepted connections that have not ended
 
 	mu    sync.Mutex
@@ -38,7 +39,9 @@ func New(settings Settings) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{settings: &settings, links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
-	s.lobby.all, s.lobby.perSource = s.settings.Handshakes, s.settings.PerSource
+	for i := range s.lobbies {
+		s.lobbies[i].all, s.lobbies[i].perSource = s.settings.Handshakes, s.settings.PerSource
+	}
 	s.admitting, s.refuseAll = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -61,6 +64,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Buffered returns the memory that frames under way are held in, in bytes.
+func (s *Server) Buffered() int64 { return s.buffered.Load() }
 
 // Addr returns where peers with lower ids are accepted, or with a peer's id where
 // the local replica dials that peer; nil when there is no such listener.
@@ -142,10 +148,10 @@ func (s *Server) enter(l *link) (refused Ending) {
 	switch {
 	case s.stopping():
 		return Drain
-	case at.link != nil:
+	case at.link != nil || at.claim != l.visit:
 		return Superseded
 	}
-	at.link = l
+	at.link, at.claim = l, nil
 	s.links[l] = struct{}{}
 	s.near++
 	return ""

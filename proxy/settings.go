@@ -129,7 +129,8 @@ func (s *Settings) LinkMemory() (int, string) {
 	)
 	buffer := s.limits().Buffer
 	total := 2 * (buffer + verifier + tokens + tlsLeg)
-	return total, fmt.Sprintf("2 directions × (buffer %d + body verifier %d + tokens %d + TLS leg %d) bytes", buffer, verifier, tokens, tlsLeg)
+	total += total / 3
+	return total, fmt.Sprintf("2 directions × (buffer %d + body verifier %d + tokens %d + TLS leg %d) bytes, and a third for what is not collected yet", buffer, verifier, tokens, tlsLeg)
 }
 
 // HandshakeMemory returns the most memory that connections hold before they are
@@ -142,7 +143,7 @@ func (s *Settings) HandshakeMemory() (int, string) {
 			each = withTLS
 		}
 	}
-	return each * s.Handshakes, fmt.Sprintf("%d handshakes × %d bytes", s.Handshakes, each)
+	return 2 * each * s.Handshakes, fmt.Sprintf("2 entrances × %d handshakes × %d bytes", s.Handshakes, each)
 }
 
 // peer returns the peer with the given id; it exists for every admitted id.

@@ -11,7 +11,8 @@ import (
 // progress from one that is slow.
 type stream struct {
 	*net.TCPConn
-	ahead []byte // read already, given out first
+	ahead   []byte // read already, given out first
+	written int64  // bytes that the kernel took; one writer at a time
 
 	mu      sync.Mutex
 	stall   time.Duration // 0: writes keep the deadline they have
@@ -30,29 +31,50 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn. A deadline that passes while bytes still leave is
-// only set anew: under TLS an error of the write below cannot be mended.
+// Write implements net.Conn. A deadline that passes while the other end still
+// takes bytes is only set anew: under TLS an error of the write below cannot be
+// mended. What counts is what the other end's kernel has acknowledged; the room
+// that is left in our own send buffer is no progress.
 func (s *stream) Write(b []byte) (int, error) {
+	progress, taken := time.Now(), s.acknowledged()
 	for sent := 0; ; {
 		armed := s.arm()
 		n, err := s.TCPConn.Write(b[sent:])
 		sent += n
-		if err == nil || !armed || n == 0 || !isTimeout(err) {
+		s.written += int64(n)
+		if err == nil || !armed || !isTimeout(err) {
+			return sent, err
+		}
+		if now := s.acknowledged(); now > taken {
+			progress, taken = time.Now(), now
+		} else if time.Since(progress) >= s.stall {
 			return sent, err
 		}
 	}
 }
 
-// arm gives the next write its time, unless the leg is closing.
+// acknowledged is how many bytes the other end has, as far as the kernel tells;
+// where it does not, what it took counts.
+func (s *stream) acknowledged() int64 {
+	if queued, ok := s.unacknowledged(); ok {
+		return s.written - queued
+	}
+	return s.written
+}
+
+// arm gives the next part of a write its time, unless the leg is closing.
 func (s *stream) arm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stall == 0 || s.closing {
 		return false
 	}
-	s.TCPConn.SetWriteDeadline(time.Now().Add(s.stall))
+	s.TCPConn.SetWriteDeadline(time.Now().Add(s.stall / stallSteps))
 	return true
 }
+
+// stallSteps is how many times a stall is looked at before it is one.
+const stallSteps = 8
 
 // watch starts to bound every write by its progress.
 func (s *stream) watch(stall time.Duration) {

@@ -141,6 +141,25 @@ func (r *Reader) Next() (Frame, error) {
 	return Frame{Head: h, Bytes: in[:n]}, nil
 }
 
+// Begun returns the header of the frame under way, once it is in and its body is
+// not: it can be judged before the rest comes. It is valid until the next call to
+// Free.
+func (r *Reader) Begun() *Header {
+	if r.want <= HeaderSize || r.Buffered() < HeaderSize {
+		return nil
+	}
+	return (*Header)(r.buf[r.start:])
+}
+
+// Break yields the frame that has begun as a Long one, whatever its size: its body
+// is taken in pieces and not gathered.
+func (r *Reader) Break() Frame {
+	in := r.buf[r.start:r.end]
+	r.want -= HeaderSize
+	r.start += HeaderSize
+	return Frame{Head: (*Header)(in), Bytes: in[:HeaderSize], Rest: r.want}
+}
+
 // Take yields up to n bytes of a Long frame's body, none when more bytes are
 // needed or the frame has ended. They are valid until the next call to Free.
 func (r *Reader) Take(n int) []byte {

@@ -237,3 +237,35 @@ func TestReaderCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestReaderBegun: a header can be judged before its body comes, and the body then
+// taken in pieces; the frame behind it comes as always (§2.5).
+func TestReaderBegun(t *testing.T) {
+	body := make([]byte, 1000)
+	var h Header
+	h.SetCommand(StateChunk)
+	Size.Set(&h, uint32(HeaderSize+len(body)))
+	r := NewReader(Limits{MaxFrame: 64 << 20, Store: 256 << 10, Buffer: 1 << 20})
+	put := func(b []byte) { r.Filled(copy(r.Free(), b)) }
+	put(h[:100])
+	if f, err := r.Next(); f.Head != nil || err != nil || r.Begun() != nil {
+		t.Fatalf("got %v, %v and begun %v of part of a header, want nothing yet", f.Head, err, r.Begun())
+	}
+	put(append(h[100:], body[:10]...))
+	if f, err := r.Next(); f.Head != nil || err != nil || r.Begun() == nil || r.Begun().Command() != StateChunk {
+		t.Fatalf("got %v, %v and begun %v, want the header of the frame under way", f.Head, err, r.Begun())
+	}
+	f := r.Break()
+	if f.Rest != len(body) || !f.Long() {
+		t.Fatalf("got %d bytes to come, want %d", f.Rest, len(body))
+	}
+	rest := f.Rest - len(r.Take(f.Rest))
+	h.SetCommand(Commit)
+	Size.Set(&h, HeaderSize)
+	put(append(body[10:], h[:]...))
+	rest -= len(r.Take(rest))
+	f, err := r.Next()
+	if rest != 0 || err != nil || f.Head == nil || f.Head.Command() != Commit {
+		t.Errorf("got %d bytes left, %v and %v, want the frame behind it", rest, f.Head, err)
+	}
+}

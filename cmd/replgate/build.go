@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/replgate/replgate/certs"
@@ -25,6 +26,7 @@ type gate struct {
 	settings proxy.Settings
 	registry *metrics.Registry
 	certs    *certs.Set // nil where no leg speaks TLS
+	server   atomic.Pointer[proxy.Server]
 }
 
 // load reads and checks a configuration file.
@@ -53,7 +55,7 @@ func build(loaded *configs.Loaded, log *slog.Logger) (*gate, error) {
 	if err != nil {
 		return nil, &configError{err}
 	}
-	g.registry = newRegistry(c)
+	g.registry = newRegistry(c, g.buffered)
 	g.settings = proxy.Settings{
 		Cluster: wire.ClusterIDOf(c.Cluster.Name), Local: uint8(c.Gate.ReplicaID), Replicas: len(c.Cluster.Nodes),
 		Listen: c.Ingress.Listen, Upstream: c.Ingress.Upstream,
@@ -146,9 +148,17 @@ func fault(f certs.Fault) proxy.TLSFault {
 	return proxy.TLSFault{Ending: proxy.Ending(f.Word), Detail: f.Detail}
 }
 
+// buffered is asked at a scrape; before the gate runs it holds nothing.
+func (g *gate) buffered() int64 {
+	if s := g.server.Load(); s != nil {
+		return s.Buffered()
+	}
+	return 0
+}
+
 // newRegistry hands the closed sets to metrics.
-func newRegistry(c *configs.Config) *metrics.Registry {
-	labels := metrics.Labels{Version: buildVersion(), GoVersion: goVersion()}
+func newRegistry(c *configs.Config, buffered func() int64) *metrics.Registry {
+	labels := metrics.Labels{Version: buildVersion(), GoVersion: goVersion(), BufferedBytes: buffered}
 	for _, p := range c.Peers {
 		labels.Peers = append(labels.Peers, fmt.Sprint(p.ReplicaID))
 	}

@@ -12,9 +12,10 @@ import (
 
 func newCheck() *cobra.Command {
 	var path string
+	var online bool
 	cmd := &cobra.Command{
-		Use:   "check --config FILE",
-		Short: "Check a configuration and say what the gate would do; opens no socket",
+		Use:   "check --config FILE [--online]",
+		Short: "Check a configuration and say what the gate would do; opens no socket unless --online",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := load(path)
@@ -28,10 +29,14 @@ func newCheck() *cobra.Command {
 			if _, err := proxy.New(g.settings); err != nil {
 				return &configError{err}
 			}
-			return g.describe(cmd.OutOrStdout())
+			if err := g.describe(cmd.OutOrStdout()); err != nil || !online {
+				return err
+			}
+			return g.online(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	configFlag(cmd, &path)
+	cmd.Flags().BoolVar(&online, "online", false, "then probe every peer that the gate dials, and the local replica; exit 4 on a fault")
 	return cmd
 }
 

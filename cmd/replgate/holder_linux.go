@@ -2,10 +2,13 @@ package main
 
 import (
 	"bufio"
+	"encoding/hex"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,15 +17,11 @@ import (
 // not tell: it takes the right to look into that process. The kernel's table of
 // sockets gives the inode, and the process that has it open is the one.
 func holder(address string) string {
-	_, text, err := net.SplitHostPort(address)
+	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return ""
 	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return ""
-	}
-	sockets := listeners(port)
+	sockets := listeners(at.AddrPort())
 	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil || len(sockets) == 0 {
 		return ""
@@ -50,9 +49,9 @@ const (
 	stateListen = "0A"
 )
 
-// listeners returns the sockets that listen on a port, as links in /proc name
-// them.
-func listeners(port uint64) map[string]bool {
+// listeners returns the sockets that listen on an address, or on all addresses of
+// its port, as links in /proc name them.
+func listeners(at netip.AddrPort) map[string]bool {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(table)
@@ -65,11 +64,33 @@ func listeners(port uint64) map[string]bool {
 			if len(column) <= columnInode || column[columnState] != stateListen {
 				continue
 			}
-			if strings.HasSuffix(column[columnLocal], fmt.Sprintf(":%04X", port)) {
+			if local, ok := parseLocal(column[columnLocal]); ok && stands(local, at) {
 				sockets["socket:["+column[columnInode]+"]"] = true
 			}
 		}
 		f.Close()
 	}
 	return sockets
+}
+
+// stands reports whether a socket at local is in the way of one at want.
+func stands(local, want netip.AddrPort) bool {
+	a, b := local.Addr().Unmap(), want.Addr().Unmap()
+	return local.Port() == want.Port() && (a == b || a.IsUnspecified() || b.IsUnspecified() || !b.IsValid())
+}
+
+// parseLocal reads an address of the kernel's table: 32-bit words in the machine's
+// order, which is little-endian where Iggy runs, a colon, the port.
+func parseLocal(text string) (netip.AddrPort, bool) {
+	words, port, _ := strings.Cut(text, ":")
+	b, err := hex.DecodeString(words)
+	n, portErr := strconv.ParseUint(port, 16, 16)
+	if err != nil || portErr != nil || len(b)%4 != 0 {
+		return netip.AddrPort{}, false
+	}
+	for w := 0; w < len(b); w += 4 {
+		slices.Reverse(b[w : w+4])
+	}
+	addr, ok := netip.AddrFromSlice(b)
+	return netip.AddrPortFrom(addr, uint16(n)), ok
 }

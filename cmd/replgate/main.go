@@ -25,6 +25,7 @@ const (
 	exitFailure  = 1
 	exitUsage    = 2
 	exitConfig   = 3
+	exitFault    = 4
 	exitDeadline = 5
 	exitNotReady = 6
 )
@@ -57,6 +58,8 @@ func run(ctx context.Context, args []string, std stdio) int {
 	switch {
 	case isInvalid && invalid != nil:
 		return exitConfig
+	case errors.Is(err, errFault):
+		return exitFault
 	case errors.Is(err, proxy.ErrDeadline):
 		return exitDeadline
 	case errors.Is(err, errNotReady):
@@ -106,7 +109,7 @@ func newRoot(std stdio) *cobra.Command {
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newRun(), newCheck(), newStatus(), newWait(), newDecode(), newConfig(), newSecret(), newReasons(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newProbe(), newLab(), newStandIn(), newStatus(), newWait(), newDecode(), newConfig(), newSecret(), newReasons(), newVersion(), newDocs())
 	return root
 }
 

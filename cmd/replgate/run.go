@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
@@ -33,12 +34,13 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log := newLog(cmd.ErrOrStderr(), loaded.Config.Log)
+			out := &logPath{to: cmd.ErrOrStderr()}
+			log := newLog(out, loaded.Config.Log)
 			g, err := build(loaded, log)
 			if err != nil {
 				return err
 			}
-			return g.run(ctx, stop, log)
+			return g.run(ctx, stop, log, out)
 		},
 	}
 	configFlag(cmd, &path)
@@ -67,11 +69,12 @@ func newLog(w io.Writer, c configs.Log) *slog.Logger {
 
 // run serves until ctx is done, then drains. A signal after that, which stop has
 // been called for, cuts the drain short.
-func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger) error {
+func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger, out *logPath) error {
 	server, err := proxy.New(g.settings)
 	if err != nil {
 		return &configError{err}
 	}
+	g.server.Store(server)
 	g.tell(log)
 	health := &health{}
 	web, err := serveMetrics(g.config.Metrics.Listen, health, g.registry.Handler())
@@ -87,10 +90,14 @@ func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger) error {
 	if err := server.Start(ctx); err != nil {
 		return failure(withHolder(err))
 	}
+	manager := newNotifier(os.Getenv)
+	defer manager.close()
 	health.ready.Store(true)
+	manager.ready(vitals(server, g.registry, out))
 	log.Info("ready", "replica", g.config.Gate.ReplicaID, "version", buildVersion())
 	<-ctx.Done()
 	health.ready.Store(false)
+	manager.stopping()
 	log.Info("draining", "deadline", g.config.Timeouts.Drain.String())
 	err = g.drain(server, stop)
 	log.Info("ended")
@@ -118,7 +125,7 @@ func (g *gate) tell(log *slog.Logger) {
 }
 
 func (g *gate) warnings() []string {
-	warnings := g.loaded.Warnings
+	warnings := append(leftOut(), g.loaded.Warnings...)
 	if g.certs != nil {
 		warnings = append(warnings, g.certs.Notes(time.Now())...)
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -30,7 +32,7 @@ func (f *socketFlags) client() (*admin.Client, error) {
 	if f.socket != "" {
 		return admin.NewClient(f.socket), nil
 	}
-	listen := configs.Default().Admin.Listen
+	listen := cmp.Or(os.Getenv("REPLGATE_ADMIN_LISTEN"), configs.Default().Admin.Listen)
 	if f.config != "" {
 		loaded, err := load(f.config)
 		if err != nil {

@@ -23,7 +23,7 @@ func doors() []door {
 	pure := "rules live in pure code that anybody can test: the bytes are all it may know"
 	apart := "it is handed strings, bytes and functions, so that it can be read and replaced without the rest"
 	road := []string{"wire", "mac", "policy", "chaos", "consensus"}
-	all := append([]string{"proxy", "certs", "metrics", "admin", "configs", "internal/replica"}, road...)
+	all := append([]string{"proxy", "certs", "metrics", "admin", "configs", "probe", "internal/replica", "internal/manual"}, road...)
 	return []door{
 		{"", nil, nil, "the top folder has no code that needs a room"},
 		{"wire", nil, nil, "it is the bytes; everything else stands on it"},
@@ -37,13 +37,16 @@ func doors() []door {
 		{"configs", nil, nil, "it is the shape of a file; what the values mean belongs to the constructors of other rooms"},
 		{"proxy", road, []string{"certs", "internal/replica", "internal/tlspeer"},
 			"it is the road and only the road: certificates, metrics and logging come in as small interfaces"},
+		{"probe", []string{"wire", "mac"}, []string{"certs", "internal/replica", "proxy", "policy"},
+			"it asks from outside, as another replica would: a gate's own code would believe the gate"},
 		{"internal/replica", []string{"wire", "mac", "certs"}, []string{"internal/tlspeer"},
 			"a stand-in for Iggy must not lean on the gate that it is there to test"},
+		{"internal/manual", []string{"configs"}, nil, "a page about the schema needs the schema and nothing else"},
 		{"internal/tlspeer", nil, []string{"certs"}, "a peer's TLS that shares code with ours would share its faults"},
 		{"internal/house", nil, nil, "it reads the rooms as text"},
 		{"internal/lab", []string{"internal/replica", "certs", "wire", "mac"}, nil, "it runs the program from outside, as a user would"},
 		{"internal/demo", append([]string{"internal/lab"}, all...), nil, "it stands where cmd stands"},
-		{"cmd", all, []string{"internal/lab", "internal/tlspeer"}, "build.go names every room; nothing else does"},
+		{"cmd", append([]string{"internal/lab"}, all...), []string{"internal/lab", "internal/tlspeer"}, "build.go names every room; nothing else does"},
 		{"deploy", nil, []string{"configs", "metrics"}, "it is files; its tests hold them against the code"},
 	}
 }
@@ -124,6 +127,8 @@ func guests() []guest {
 		{"github.com/zeebo/xxh3", []string{"wire"}, "seals are bytes: whoever needs one asks wire"},
 		{"github.com/BurntSushi/toml", []string{"configs"}, "a TOML key that another room knows is a second schema"},
 		{"github.com/prometheus", []string{"metrics"}, "a label that another room makes up is a series without bound"},
+		{"github.com/charmbracelet/bubbletea", []string{"cmd"}, "a screen is for people at a command line"},
+		{"github.com/mattn/go-isatty", []string{"cmd"}, "so is the question whether there is one"},
 		{"github.com/spf13/cobra", []string{"cmd"}, "the command line ends in cmd"},
 		{"github.com/spf13/pflag", []string{"cmd"}, "the command line ends in cmd"},
 		{"golang.org/x/sys", []string{"proxy", "cmd"}, "socket options belong to the road, signals to the program"},

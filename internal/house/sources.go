@@ -94,7 +94,7 @@ func files(root fs.FS) (names []string, err error) {
 		}
 		if d.IsDir() {
 			switch path.Base(name) {
-			case ".git", "testdata", "bin", "tmp", "node_modules":
+			case ".git", "testdata", "bin", "dist", "tmp", "node_modules":
 				return fs.SkipDir
 			}
 			return nil

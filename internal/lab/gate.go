@@ -36,6 +36,8 @@ type Config struct {
 	Cluster string
 	// Peer is where a peer is found; its gate by default.
 	Peer func(id int) string
+	// Admin is the admin socket, "unix:PATH"; empty: none.
+	Admin string
 	// Extra is more TOML, at the end.
 	Extra string
 }
@@ -72,7 +74,7 @@ server_name = "` + ServerName + `"
 {{end}}{{end}}[metrics]
 listen = "{{.Net.Metrics .ID}}"
 [admin]
-listen = ""
+listen = "{{.Admin}}"
 {{.Extra}}
 `
 

@@ -15,10 +15,12 @@ func NewNet() Net {
 
 // Replica is where stand-in i listens, Ingress where gate i takes peers in, Egress
 // where gate i takes its own replica on the way to j, Metrics where gate i shows
-// its metrics. There is room for ten replicas.
+// its metrics; Relay is a place before Egress for whoever listens in. There is room
+// for ten replicas.
 func (n Net) Replica(i int) string   { return fmt.Sprintf("%s.%d:9090", n.prefix, 10+i) }
 func (n Net) Ingress(i int) string   { return fmt.Sprintf("%s.%d:9190", n.prefix, 10+i) }
 func (n Net) Egress(i, j int) string { return fmt.Sprintf("%s.%d:9090", n.prefix, 100+10*i+j) }
+func (n Net) Relay(i, j int) string  { return fmt.Sprintf("%s.%d:9091", n.prefix, 100+10*i+j) }
 func (n Net) Metrics(i int) string   { return fmt.Sprintf("%s.%d:9464", n.prefix, 10+i) }
 
 // Hosts are the addresses of all of them, for a certificate.

@@ -62,7 +62,9 @@ func TestEveryRuleCanClose(t *testing.T) {
 		if err := s.breakRule(frames["seal_header"]); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "ending seal_header", func() bool { return s.closedBy("seal_header") > 0 })
+		eventually(t, "ending seal_header", func() bool {
+			return s.closedBy("seal_header") > 0 && loggedEndings(s.gate)["seal_header"] > 0
+		})
 	})
 	honest.end()
 	reasons, logged := watch.end(), loggedEndings(s.gate)

@@ -132,14 +132,6 @@ func (l *link) cut(e Ending) bool {
 	return flowing
 }
 
-// legOf returns the leg at a side.
-func (l *link) legOf(s side) *leg {
-	if s == near {
-		return l.near
-	}
-	return l.far.Load()
-}
-
 // judgeEnds chooses the one ending of the link and closes both legs accordingly.
 func (l *link) judgeEnds(first, second end) end {
 	l.mu.Lock()

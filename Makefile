@@ -42,6 +42,10 @@ test: ## all tests, fuzz seeds included, without the race detector
 race: ## all tests, fuzz seeds included, with the race detector
 	$(GO) test -race ./...
 
+.PHONY: soak
+soak: ## the long variants: 100,000 failing connections, thousands of strangers, stalls of half a minute
+	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink' ./cmd/replgate
+
 # `go test -fuzz` takes one target of one package at a time.
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (30s)

@@ -15,7 +15,18 @@ import (
 // that users run.
 var replgateBinary string
 
+// What the tests are told from outside. TestMain takes the variables out of the
+// environment: a program that inherits them warns of keys it does not know.
+var (
+	captures = os.Getenv("REPLGATE_CAPTURES")   // the folder of the full set of recordings
+	witness  = os.Getenv("REPLGATE_WITNESS")    // the program of an independent checker
+	soak     = os.Getenv("REPLGATE_SOAK") != "" // the long variants run
+)
+
 func TestMain(m *testing.M) {
+	for _, name := range []string{"REPLGATE_CAPTURES", "REPLGATE_WITNESS", "REPLGATE_SOAK"} {
+		os.Unsetenv(name)
+	}
 	dir, err := os.MkdirTemp("", "replgate-test")
 	if err != nil {
 		panic(err)
@@ -34,8 +45,8 @@ func TestMain(m *testing.M) {
 // recordingsDir is the full set of recordings where there is one, else the
 // project's own subset.
 func recordingsDir() string {
-	if dir := os.Getenv("REPLGATE_CAPTURES"); dir != "" {
-		return dir
+	if captures != "" {
+		return captures
 	}
 	return "../../internal/replica/testdata/recordings"
 }

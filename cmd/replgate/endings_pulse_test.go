@@ -36,7 +36,7 @@ type pulse struct {
 
 const (
 	beat     = 50 * time.Millisecond
-	pulseGap = time.Second // the longest silence that an honest link may have
+	pulseGap = 3 * time.Second // the longest silence that an honest link may have: below 4 s no replica acts, and the machine is shared
 )
 
 // beatOn starts a pulse on a link; ids are who speaks at its far and near end.

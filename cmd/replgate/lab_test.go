@@ -108,7 +108,6 @@ func TestLabLosesAReplica(t *testing.T) {
 // REPLGATE_WITNESS names its program.
 func TestLabAgainstWitness(t *testing.T) {
 	t.Parallel()
-	witness := os.Getenv("REPLGATE_WITNESS")
 	if witness == "" {
 		t.Skip("REPLGATE_WITNESS names no checker") // CI sets it where the checker lies beside the checkout
 	}

@@ -45,13 +45,13 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", filepath.Dir(replgateBinary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("NET", strings.TrimSuffix(lab.NewNet().Replica(0), ".10:9090"))
 			env.Setenv("REPO", repo)
-			env.Setenv("CAPTURES", os.Getenv("REPLGATE_CAPTURES"))
+			env.Setenv("CAPTURES", captures)
 			env.Values[stateKey{}] = &scriptState{listeners: map[string]*net.TCPListener{}}
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
 			if name == "captures" {
-				return os.Getenv("REPLGATE_CAPTURES") != "", nil
+				return captures != "", nil
 			}
 			return false, fmt.Errorf("got condition %q, want captures", name)
 		},

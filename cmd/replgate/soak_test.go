@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -24,7 +23,7 @@ import (
 
 // soaking says whether the long variants run: REPLGATE_SOAK=1, as `make soak`
 // sets it. The normal run has the same tests with smaller numbers.
-func soaking() bool { return os.Getenv("REPLGATE_SOAK") != "" }
+func soaking() bool { return soak }
 
 // The gate of the leak test is replica 1 of four: 0 comes in by psk, the local
 // replica dials 2, which the test plays, and 3, where nobody is.

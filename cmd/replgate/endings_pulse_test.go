@@ -153,10 +153,10 @@ func watchMetrics(t *testing.T, address string, replicas int) *scraper {
 
 func (w *scraper) run() {
 	defer close(w.done)
-	for {
+	for last := false; !last; {
 		select {
 		case <-w.stop:
-			return
+			last = true // and one more scrape, for what has just ended
 		case <-time.After(10 * time.Millisecond):
 		}
 		samples, err := lab.Scrape(w.address)

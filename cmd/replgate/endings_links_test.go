@@ -42,7 +42,7 @@ func (e *endings) exchange(b bond) error {
 // Bounds of the promises on ends, with the slack of a machine that does other
 // things too.
 const (
-	endSlack   = 150 * time.Millisecond
+	endSlack   = time.Second // a shared machine's; package proxy's tests take the best of three and hold the times themselves
 	finPassed  = 500*time.Millisecond + endSlack
 	restPassed = 100*time.Millisecond + endSlack
 )

@@ -88,8 +88,14 @@ func (l *link) prepare() {
 	l.near.tcp.watch(l.settings.WriteStall)
 }
 
-// expire unblocks whatever a pump still waits for.
+// expire unblocks whatever a pump still waits for. A link whose legs are closing
+// has its own time.
 func (l *link) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
 	l.near.tcp.last(time.Now())
 	l.far.Load().tcp.last(time.Now())
 }
@@ -116,6 +122,7 @@ func (l *link) order(e Ending, grace time.Duration) {
 	l.ordered, l.grace = e, grace
 	l.mu.Unlock()
 	l.stopPumps()
+	time.AfterFunc(grace, l.expire) // a pump may be blocked on its reader
 }
 
 // cut ends the link at once, inside a frame if need be. It reports whether there

@@ -72,10 +72,11 @@ func readmeCommands(t *testing.T, path string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands, inside := map[string]bool{}, false
+	commands, open, inside := map[string]bool{}, false, false
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "```") {
-			inside = !inside && strings.TrimSpace(line) == "```"
+			open = !open
+			inside = open && strings.TrimSpace(line) == "```"
 			continue
 		}
 		if command, _, _ := strings.Cut(line, " #"); inside {

@@ -54,7 +54,7 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if t.security == TLS {
 		config, explain := v.settings.Credentials.Client(t.name)
-		if r := l.handshake(ctx, tls.Client(l.tcp, config), explain); r != nil {
+		if r := l.handshake(ctx, l.secureWith(tls.Client, config), explain); r != nil {
 			return r
 		}
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -28,6 +29,7 @@ func (s side) reset() Ending       { return [...]Ending{LocalReset, PeerReset}[s
 type leg struct {
 	io       net.Conn // what is read and written: the stream, or TLS on it
 	tcp      *stream  // what is closed and given options
+	records  *records // under TLS, nil elsewhere
 	side     side
 	replica  uint8 // who is at the other end, once the handshake says so
 	security Security
@@ -44,6 +46,31 @@ func newLeg(c *net.TCPConn, side side) *leg {
 func (l *leg) abort() {
 	l.tcp.SetLinger(0) // a failure leaves an orderly close, which ends it too
 	l.tcp.Close()
+}
+
+// secureWith puts a side of TLS on the leg's stream.
+func (l *leg) secureWith(side func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config) *tls.Conn {
+	l.records = &records{stream: l.tcp}
+	return side(l.records, config)
+}
+
+// write writes frames. Under TLS the records of a long run leave together.
+func (l *leg) write(b []byte) error {
+	if l.records == nil || len(b) <= recordMax {
+		_, err := l.io.Write(b)
+		return err
+	}
+	l.records.begin()
+	_, err := l.io.Write(b)
+	return errors.Join(err, l.records.flush())
+}
+
+// readOn reads more if there is more, without waiting for it.
+func (l *leg) readOn(b []byte) int {
+	if l.records == nil || len(b) < recordMax || !l.records.ready() {
+		return 0
+	}
+	return l.records.readOn(l.io, b)
 }
 
 // end ends a leg with its link.

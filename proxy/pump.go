@@ -133,6 +133,19 @@ func (p *pump) ready(inside bool) (onlyRest bool, e *end) {
 	return stopping, nil
 }
 
+// gather reads on while that does not wait, so that what came together leaves
+// together.
+func (p *pump) gather() (n int) {
+	for {
+		m := p.src().readOn(p.reader.Free())
+		if m == 0 {
+			return n
+		}
+		p.reader.Filled(m)
+		n += m
+	}
+}
+
 // holds keeps the gate's sum of buffers up to date.
 func (p *pump) holds() {
 	if held := p.reader.Held(); held != p.held {
@@ -162,6 +175,9 @@ func (p *pump) fill(inside bool) *end {
 		began := time.Now()
 		n, err := p.src().io.Read(free)
 		p.reader.Filled(n)
+		if !onlyRest {
+			n += p.gather()
+		}
 		p.holds()
 		p.pace.took(time.Since(began), n)
 		switch {
@@ -177,7 +193,7 @@ func (p *pump) fill(inside bool) *end {
 // put writes to the other leg and explains a failure.
 func (p *pump) put(b []byte) *end {
 	dst, began := p.dst(), time.Now()
-	_, err := dst.io.Write(b)
+	err := dst.write(b)
 	if blocked := time.Since(began); blocked > blockedMin {
 		p.link.settings.Metrics.WriteBlocked(blocked)
 	}

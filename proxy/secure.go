@@ -86,7 +86,7 @@ func (v *visit) acceptTLS(first []byte) *refusal {
 			v.arrived.tcp.ahead = flight
 			v.lobby.spoke(v)
 			config, explain := v.settings.Credentials.Server()
-			return v.arrived.handshake(v.ctx, tls.Server(v.arrived.tcp, config), explain)
+			return v.arrived.handshake(v.ctx, v.arrived.secureWith(tls.Server, config), explain)
 		}
 		n, err := v.arrived.tcp.Read(flight[len(flight):need])
 		flight = flight[:len(flight)+n]

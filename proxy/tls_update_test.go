@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/replgate/replgate/internal/tlspeer"
 	"github.com/replgate/replgate/mac"
@@ -202,5 +203,45 @@ func TestTLSEndsWithCloseNotify(t *testing.T) {
 			near.Close()
 			g.wantClosed("local_eof")
 		})
+	}
+}
+
+// holding keeps what is written until it is let go, so that it leaves in one
+// packet.
+type holding struct {
+	net.Conn
+	held []byte
+}
+
+func (h *holding) Write(b []byte) (int, error) {
+	h.held = append(h.held, b...)
+	return len(b), nil
+}
+
+// A KeyUpdate behind a frame in the same packet, and then silence: the frame is not
+// kept until something else comes. The gate reads many records at once, and one
+// without data must not make it wait for the next.
+func TestUpdateBehindAFrame(t *testing.T) {
+	g := start(t, spec{far: proxy.TLS})
+	near, far := g.openUpdating(false)
+	grow := stream(0, 4<<20, 1) // a buffer that has room for many records
+	go far.Conn.Write(grow)
+	if _, err := io.CopyN(io.Discard, near, int64(len(grow))); err != nil {
+		t.Fatal(err)
+	}
+	h := &holding{Conn: far.Conn.Conn}
+	far.Conn.Conn = h
+	frame := commit(0, 1)
+	send(t, far.Conn, frame)
+	if err := far.KeyUpdate(false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Conn.Write(h.held); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(frame))
+	near.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.ReadFull(near, got); err != nil || !bytes.Equal(got, frame) {
+		t.Errorf("got %v in place of the frame before the KeyUpdate, want it at once", err)
 	}
 }

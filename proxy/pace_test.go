@@ -14,7 +14,7 @@ import (
 )
 
 // pumpOn builds one pump of a link whose legs are in memory, for virtual time.
-func pumpOn(t *testing.T, src, dst net.Conn, rate int64) *pump {
+func pumpOn(t testing.TB, src, dst net.Conn, rate int64) *pump {
 	t.Helper()
 	table, err := policy.NewTable(nil)
 	if err != nil {

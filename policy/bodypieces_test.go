@@ -23,7 +23,7 @@ func inPieces(j *policy.Judge, frame []byte, random *rand.Rand) policy.Verdict {
 		rest = rest[n:]
 	}
 	if v = j.BodyResult(h, j.Verifier().Sum(), body, v); v.Action == policy.Forward {
-		j.Forwarded(h)
+		j.Forwarded(h, policy.Verdict{})
 	}
 	return v
 }

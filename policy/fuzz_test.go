@@ -46,7 +46,7 @@ func FuzzJudge(f *testing.F) {
 				v = j.Body(h, frame[wire.HeaderSize:], v)
 				checkForwarded(t, v, frame)
 			}
-			j.Forwarded(h) // whatever it is
+			j.Forwarded(h, policy.Verdict{}) // whatever it is
 			checkVerdict(t, v)
 			if string(frame) != before {
 				t.Fatal("the judge changed the frame")

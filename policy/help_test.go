@@ -45,7 +45,7 @@ func look(j *policy.Judge, frame []byte) policy.Verdict {
 		v = j.Body(h, frame[wire.HeaderSize:], v)
 	}
 	if v.Action == policy.Forward {
-		j.Forwarded(h)
+		j.Forwarded(h, policy.Verdict{})
 	}
 	return v
 }

@@ -208,19 +208,21 @@ func bodyRule(h *wire.Header) Rule {
 	return Body
 }
 
-// Forwarded feeds the memories with a frame that passed. It is called before the
-// next frame of the link is judged.
-func (j *Judge) Forwarded(h *wire.Header) {
+// Forwarded feeds the memories with a frame that passed, before its last byte
+// leaves and before the next frame of the link is judged. A metadata prepare is
+// held against the chain once more, in one step with remembering it: other links
+// go on while a body comes. v is returned with what was found added.
+func (j *Judge) Forwarded(h *wire.Header, v Verdict) Verdict {
 	switch h.Command() {
 	case wire.Prepare:
-		if wire.PrepareGroup.Get(h) != wire.MetadataGroup {
-			return
-		}
-		view, op, id := wire.View.Get(h), wire.PrepareOp.Get(h), wire.Checksum.Get(h)
-		if j.leg.Inward {
-			j.chain.remember(view, op, id)
-		} else {
-			j.chain.sent(view, op, id)
+		switch {
+		case wire.PrepareGroup.Get(h) != wire.MetadataGroup:
+		case !j.leg.Inward:
+			j.chain.sent(wire.View.Get(h), wire.PrepareOp.Get(h), wire.Checksum.Get(h))
+		case j.table[MetadataChain] == Observe: // counted by its header, and it goes
+			j.chain.took(h)
+		case !j.chain.admit(h):
+			j.hit(&v, MetadataChain, nil)
 		}
 	case wire.PrepareOk:
 		if !j.leg.Inward && wire.PrepareOkGroup.Get(h) == wire.MetadataGroup {
@@ -229,4 +231,5 @@ func (j *Judge) Forwarded(h *wire.Header) {
 	case wire.Commit:
 		j.tokens.remember(wire.CommitGroup.Get(h), wire.CommitToken.Get(h))
 	}
+	return v
 }

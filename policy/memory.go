@@ -105,6 +105,11 @@ func (c *Chain) make(view uint32) *chainView {
 func (c *Chain) fits(h *wire.Header) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.agrees(h)
+}
+
+// agrees is fits; the caller holds mu.
+func (c *Chain) agrees(h *wire.Header) bool {
 	v := c.find(wire.View.Get(h))
 	if v == nil {
 		return true
@@ -117,10 +122,27 @@ func (c *Chain) fits(h *wire.Header) bool {
 	return !ok || parent == wire.PrepareParent.Get(h)
 }
 
-// remember takes in a prepare forwarded to the local replica.
-func (c *Chain) remember(view uint32, op uint64, id wire.U128) {
+// admit takes in a prepare that goes to the local replica, unless it does not fit
+// any more: since its header was judged another link may have brought another.
+func (c *Chain) admit(h *wire.Header) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.agrees(h) {
+		return false
+	}
+	c.remember(wire.View.Get(h), wire.PrepareOp.Get(h), wire.Checksum.Get(h))
+	return true
+}
+
+// took takes in a prepare that goes to the local replica whether it fits or not.
+func (c *Chain) took(h *wire.Header) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remember(wire.View.Get(h), wire.PrepareOp.Get(h), wire.Checksum.Get(h))
+}
+
+// remember takes in a prepare forwarded to the local replica. The caller holds mu.
+func (c *Chain) remember(view uint32, op uint64, id wire.U128) {
 	v := c.find(view)
 	switch {
 	case v == nil:

@@ -168,7 +168,8 @@ func (v *visit) hello() *refusal {
 	if err := v.acceptor.Hello(h); err != nil {
 		r := macRefusal(err)
 		if h.Command() == wire.Request {
-			r = &refusal{ending: ClientFrame, got: "a client's Request", want: "a Hello: this is the replica port"}
+			again := *clientFrame // which may get a frame to answer with
+			r = &again
 		}
 		return v.rejected(r, wire.StatusUnknownCommand)
 	}

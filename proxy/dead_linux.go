@@ -41,6 +41,32 @@ func (l *leg) sendWindow() (window uint32, known bool) {
 	return window, known && err == nil
 }
 
+// The states of the kernel that matter here.
+const (
+	tcpClose     = 7
+	tcpCloseWait = 8
+)
+
+// state asks the kernel for the connection's state.
+func (s *stream) state() tcpState {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return stateClosed
+	}
+	state := stateOpen
+	raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		switch {
+		case err != nil:
+		case info.State == tcpClose:
+			state = stateClosed
+		case info.State == tcpCloseWait:
+			state = stateFIN
+		}
+	})
+	return state
+}
+
 // unacknowledged is how many bytes are written and not yet acknowledged.
 func (s *stream) unacknowledged() (queued int64, known bool) {
 	raw, err := s.SyscallConn()

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/replgate/replgate/mac"
+	"github.com/replgate/replgate/wire"
 )
 
 // target is the other end of a leg that this gate dials.
@@ -86,14 +89,28 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	return l.lives()
 }
 
-// lives waits aliveTime for the end of a connection. Input proves it at once and
-// stays unread.
+// lives waits aliveTime for the end of a connection. What comes in meanwhile stays
+// unread. It proves a leg that has proved its MAC, if it is a frame: a smaller
+// thing may be a close_notify with the end behind it. Anybody can send a plaintext
+// one.
 func (l *leg) lives() *refusal {
-	l.tcp.SetReadDeadline(time.Now().Add(aliveTime))
+	began := time.Now()
+	l.tcp.SetReadDeadline(began.Add(aliveTime))
 	defer l.tcp.SetReadDeadline(time.Time{})
-	var b [1]byte
-	if _, err := peek(l.tcp.TCPConn, b[:]); err != nil && !isTimeout(err) {
+	var b [wire.HeaderSize]byte
+	n, err := peek(l.tcp.TCPConn, b[:])
+	switch {
+	case err != nil && !isTimeout(err):
 		return ioRefusal(l, err, HandshakeTimeout, false)
+	case n == len(b) && l.security != Plaintext:
+		return nil
+	}
+	time.Sleep(aliveTime - time.Since(began))
+	switch l.tcp.state() {
+	case stateFIN:
+		return ioRefusal(l, io.EOF, HandshakeTimeout, false)
+	case stateClosed:
+		return ioRefusal(l, syscall.ECONNRESET, HandshakeTimeout, false)
 	}
 	return nil
 }

@@ -71,11 +71,11 @@ func (p *pump) verdict(f wire.Frame) policy.Verdict {
 	if v.Action != policy.Forward || v.Rule != policy.None || f.Long() {
 		return v // refused, or let through all the same, or its body is still to come
 	}
-	v = p.apply(p.judge.Body(f.Head, f.Bytes[wire.HeaderSize:], policy.Verdict{}), f.Head)
-	if v.Action == policy.Forward && v.Rule == policy.None {
-		p.judge.Forwarded(f.Head)
+	v = p.judge.Body(f.Head, f.Bytes[wire.HeaderSize:], policy.Verdict{})
+	if v.Rule == policy.None {
+		v = p.judge.Forwarded(f.Head, v)
 	}
-	return v
+	return p.apply(v, f.Head)
 }
 
 // apply counts and tells a verdict, and softens it under observe.
@@ -183,15 +183,15 @@ func (p *pump) sealedEnd(h *wire.Header, sealed bool, size uint64) *end {
 		found = p.judge.Verifier().Sum()
 	}
 	v := p.judge.BodyResult(h, found, nil, policy.Verdict{})
+	if v.Rule == policy.None {
+		v = p.judge.Forwarded(h, v)
+	}
 	v = p.apply(v, h)
 	if v.Action != policy.Forward {
 		p.add(Dropped, h.Command(), 1, size)
 		e := p.ruleEnd(v, h)
 		e.partial = true
 		return e
-	}
-	if v.Rule == policy.None {
-		p.judge.Forwarded(h)
 	}
 	return nil
 }

@@ -50,9 +50,12 @@ func (v *visit) joinEgress() (*link, *refusal) {
 		}
 		return nil, r
 	}
-	if v.arrived.security == Plaintext {
-		// It counts as proven when it stays, and a native peer takes no second
-		// connection while it has the first.
+	// A link in the place of this one must go first: a native peer takes no second
+	// connection while it has the first, and a gate would end it for the newcomer.
+	// So the newcomer proves itself before anything is dialed. That tells a psk or
+	// tls replica yes early, but only while the peer has been there until now.
+	answered := v.server.taken(v.peer.ID)
+	if answered {
 		if r := v.takeSeat(); r != nil {
 			return nil, r
 		}
@@ -65,9 +68,8 @@ func (v *visit) joinEgress() (*link, *refusal) {
 		r.abort = true
 		return nil, r
 	}
-	r = v.answer()
-	if r == nil {
-		r = v.displace()
+	if !answered {
+		r = v.takeSeat()
 	}
 	if r != nil {
 		peer.abort()
@@ -77,14 +79,11 @@ func (v *visit) joinEgress() (*link, *refusal) {
 	return newLink(v, v.arrived, peer), nil
 }
 
-// takeSeat displaces what a plaintext newcomer from the local replica finds in
-// its place, once it has stayed long enough to count as proven.
+// takeSeat lets the local replica prove itself and gives it its peer's seat.
 func (v *visit) takeSeat() *refusal {
-	if !v.server.taken(v.peer.ID) {
-		return nil
-	}
-	if r := v.arrived.lives(); r != nil {
+	if r := v.answer(); r != nil {
 		return r
 	}
+	v.lobby.proved(v)
 	return v.displace()
 }

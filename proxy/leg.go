@@ -113,6 +113,13 @@ func isEOF(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// isTLSFault reports whether err is an alert, of either side, or no record at all.
+func isTLSFault(err error) bool {
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	operation, isOperation := errors.AsType[*net.OpError](err)
+	return isRecord || isOperation && (operation.Op == "remote error" || operation.Op == "local error")
+}
+
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // peek waits until the connection has input and copies the first bytes without

@@ -52,6 +52,7 @@ func newLink(v *visit, near, far *leg) *link {
 // deadline of its own, which cuts what drainGrace would wait for.
 const (
 	closeGrace = 400 * time.Millisecond
+	resetGrace = 20 * time.Millisecond
 	drainGrace = time.Hour
 )
 
@@ -71,7 +72,7 @@ func (l *link) run() {
 	go l.in.run(ends)
 	go l.out.run(ends)
 	first := <-ends
-	grace := l.stopPumps()
+	grace := l.stopPumps(first)
 	force := time.AfterFunc(grace, l.expire)
 	second := <-ends
 	force.Stop()
@@ -84,6 +85,7 @@ func (l *link) prepare() {
 	if err := watchPeer(far.tcp.TCPConn, l.settings.HeartbeatTimeout); err != nil {
 		l.log.Warn("socket option failed", "got", err.Error(), "want", "keepalive and TCP_USER_TIMEOUT on the far leg")
 	}
+	far.tcp.source, l.near.tcp.source = l.near.tcp, far.tcp
 	far.tcp.watch(l.settings.WriteStall)
 	l.near.tcp.watch(l.settings.WriteStall)
 }
@@ -101,11 +103,18 @@ func (l *link) expire() {
 }
 
 // stopPumps makes both pumps stop at their next frame boundary, and returns how
-// long that may take.
-func (l *link) stopPumps() time.Duration {
+// long that may take: a drain waits, a leg that ended does not, and a reset is
+// passed on at once.
+func (l *link) stopPumps(first end) time.Duration {
 	l.mu.Lock()
 	grace := l.grace
 	l.mu.Unlock()
+	switch {
+	case first.reset:
+		grace = resetGrace
+	case first.ending != "":
+		grace = closeGrace
+	}
 	until := time.Now().Add(grace)
 	l.in.stop(until)
 	l.out.stop(until)
@@ -121,8 +130,15 @@ func (l *link) order(e Ending, grace time.Duration) {
 	}
 	l.ordered, l.grace = e, grace
 	l.mu.Unlock()
-	l.stopPumps()
+	l.stopPumps(end{})
 	time.AfterFunc(grace, l.expire) // a pump may be blocked on its reader
+}
+
+// ending reports whether the link's legs are closing or about to.
+func (l *link) ending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended || l.ordered != ""
 }
 
 // cut ends the link at once, inside a frame if need be. It reports whether there
@@ -144,8 +160,8 @@ func (l *link) judgeEnds(first, second end) end {
 	l.mu.Lock()
 	l.ended = true
 	e := first
-	if e.ending == "" {
-		e = second // the first stopped because it was told to
+	if e.ending == "" || second.broke(first) {
+		e = second // the first stopped because it was told to, or saw what was left of a reset
 	}
 	if l.ordered != "" {
 		e = end{ending: l.ordered}

@@ -1,11 +1,11 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/replgate/replgate/policy"
@@ -46,7 +46,15 @@ type end struct {
 	got, want string
 	reset     bool  // one leg is broken: the other is reset too
 	partial   bool  // the receiver has part of a frame: its leg is reset
+	broken    *leg  // on which a write found a reset or no answer
 	pump      *pump // whose end it is
+}
+
+// broke reports whether e tells what the other pump's end does not: the kernel
+// gives a reset to one system call only, and when that is a write the reader of
+// the same leg sees a plain end.
+func (e end) broke(other end) bool {
+	return e.broken != nil && other.pump != nil && !other.reset && e.broken == other.pump.src()
 }
 
 func newPump(l *link, way string, loose int) *pump {
@@ -179,7 +187,9 @@ func (p *pump) fill(inside bool) *end {
 			n += p.gather()
 		}
 		p.holds()
-		p.pace.took(time.Since(began), n)
+		if inside { // silence between frames is nobody's fault
+			p.pace.took(time.Since(began), n)
+		}
 		switch {
 		case n > 0:
 			return nil // an error comes again at the next read
@@ -200,14 +210,24 @@ func (p *pump) put(b []byte) *end {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errSourceReset):
+		return &end{ending: p.src().side.reset(), got: "a reset while what it had sent waited for its reader", want: "a reader that reads", reset: true}
+	case errors.Is(err, errSourceEnd):
+		return &end{ending: p.src().side.eof(), got: "an end while what it had sent waited for its reader", want: "a reader that reads", partial: true}
 	case errors.Is(err, net.ErrClosed), isTimeout(err) && p.isStopping():
 		return &end{}
 	case isTimeout(err):
 		return &end{ending: WriteStalled, got: "no progress of a write for " + p.link.settings.WriteStall.String(), want: "a reader that reads", reset: true}
 	case isUnanswered(err):
-		return dst.unanswered(err)
+		e := dst.unanswered(err)
+		e.broken = dst
+		return e
 	}
-	return &end{ending: dst.side.reset(), got: err.Error(), want: "a reader", reset: true}
+	e := &end{ending: dst.side.reset(), got: err.Error(), want: "a reader", reset: true}
+	if errors.Is(err, syscall.ECONNRESET) { // EPIPE is what follows a FIN
+		e.broken = dst
+	}
+	return e
 }
 
 // blockedMin is how long a write takes at least to count as blocked: a reader that
@@ -223,8 +243,6 @@ func (p *pump) isStopping() bool {
 
 // readEnd explains a read that failed.
 func (p *pump) readEnd(err error, inside bool) *end {
-	_, isAlert := errors.AsType[tls.RecordHeaderError](err)
-	operation, isOperation := errors.AsType[*net.OpError](err)
 	switch {
 	case isEOF(err) && inside:
 		return &end{ending: p.src().side.eofMidFrame(), got: "an end inside a frame", want: "a whole frame"}
@@ -236,7 +254,7 @@ func (p *pump) readEnd(err error, inside bool) *end {
 		return &end{}
 	case isUnanswered(err):
 		return p.src().unanswered(err)
-	case isAlert || isOperation && (operation.Op == "remote error" || operation.Op == "local error"):
+	case isTLSFault(err):
 		return &end{ending: TLSAlert, got: err.Error(), want: "TLS records", reset: true}
 	}
 	return &end{ending: p.src().side.reset(), got: err.Error(), want: "frames", reset: true}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"os"
 	"sync"
@@ -27,6 +28,7 @@ type records struct {
 	headerLen  int // bytes of the current record's header that have been handed out
 	left       int // bytes of the current record's body that have not
 	waitless   bool
+	budget     int // bytes that may still be handed out in a handshake; 0: as many as come
 
 	mu        sync.Mutex
 	out       []byte // nil while nothing is gathered
@@ -40,6 +42,9 @@ const (
 	recordsOutMax = 256 << 10
 	recordMax     = 16 << 10 // plaintext bytes of one record
 )
+
+// errFlight is a handshake that goes on for longer than any replica's.
+var errFlight = errors.New("proxy: got a TLS handshake that does not end, want a Finished")
 
 // Read implements net.Conn for crypto/tls.
 func (r *records) Read(b []byte) (int, error) {
@@ -56,6 +61,11 @@ func (r *records) Read(b []byte) (int, error) {
 		limit = recordHeader - r.headerLen
 	}
 	n := copy(b[:min(len(b), limit)], r.in[r.start:r.end])
+	if r.budget > 0 {
+		if r.budget -= n; r.budget <= 0 {
+			return 0, errFlight
+		}
+	}
 	if r.headerLen < recordHeader {
 		r.headerLen += copy(r.header[r.headerLen:], r.in[r.start:r.start+n])
 		if r.headerLen == recordHeader {

@@ -32,10 +32,12 @@ func (r *refusal) Error() string {
 // so that a plain close would do; this is for one that does.
 const refuseLinger = 300 * time.Millisecond
 
-// evicted and draining are the refusals that this gate's own state brings.
+// Refusals that are always the same; evicted and draining are of this gate's own
+// making.
 var (
-	evicted  = &refusal{ending: UnauthLimit, got: "a newcomer while the limit is full", want: "a whole first flight in time"}
-	draining = &refusal{ending: Drain, got: "a shutdown", want: "nothing"}
+	evicted     = &refusal{ending: UnauthLimit, got: "a newcomer while the limit is full", want: "a whole first flight in time"}
+	clientFrame = &refusal{ending: ClientFrame, got: "a client's Request", want: "a Hello: this is the replica port"}
+	draining    = &refusal{ending: Drain, got: "a shutdown", want: "nothing"}
 )
 
 // refuse ends a visit that did not become a link.
@@ -108,6 +110,8 @@ func (v *visit) tell(r *refusal) {
 // ending when it was silence, midFrame whether part of a frame was in.
 func ioRefusal(l *leg, err error, late Ending, midFrame bool) *refusal {
 	switch {
+	case isTLSFault(err):
+		return &refusal{ending: TLSAlert, got: err.Error(), want: "TLS records"}
 	case isTimeout(err):
 		return &refusal{ending: late, got: "silence", want: "a whole handshake in time"}
 	case isEOF(err) && midFrame:

@@ -23,6 +23,10 @@ const (
 // about 1.5 KiB.
 const flightMax = 4 << 10
 
+// secondFlightMax is what a client may send after its ClientHello until it is
+// through: a Finished, of less than a hundred bytes.
+const secondFlightMax = 4 << 10
+
 // firstFrame takes an accepted connection to its dialer's first frame: it reads
 // what a Hello or a ClientHello needs and no more, puts TLS on the leg where that
 // is asked for and allowed, and names whatever else came.
@@ -48,6 +52,9 @@ func (v *visit) firstFrame() (*wire.Header, *refusal) {
 	v.probing = h.IsProbe()
 	if r != nil {
 		return nil, r
+	}
+	if !isTLS && !plainAllowed && h.Command() == wire.Request {
+		return nil, clientFrame
 	}
 	if !isTLS && !plainAllowed {
 		return nil, &refusal{ending: TLSPlaintext, got: "a plaintext frame", want: "a ClientHello: this port requires TLS"}
@@ -82,11 +89,16 @@ func (v *visit) acceptTLS(first []byte) *refusal {
 		switch {
 		case need > flightMax:
 			return &refusal{ending: TLSAlert, got: "a ClientHello of more than 4 KiB", want: "one that a replica sends"}
+		case whole && !isClientHello(flight[recordHeader:]):
+			return &refusal{ending: TLSAlert, got: "no ClientHello, or one in many records", want: "one in one record"}
 		case whole:
 			v.arrived.tcp.ahead = flight
 			v.lobby.spoke(v)
 			config, explain := v.settings.Credentials.Server()
-			return v.arrived.handshake(v.ctx, v.arrived.secureWith(tls.Server, config), explain)
+			side := v.arrived.secureWith(tls.Server, config)
+			v.arrived.records.budget = len(flight) + secondFlightMax
+			defer func() { v.arrived.records.budget = 0 }()
+			return v.arrived.handshake(v.ctx, side, explain)
 		}
 		n, err := v.arrived.tcp.Read(flight[len(flight):need])
 		flight = flight[:len(flight)+n]
@@ -97,6 +109,15 @@ func (v *visit) acceptTLS(first []byte) *refusal {
 			return &refusal{ending: TLSAlert, got: "an end inside a ClientHello", want: "a whole one"}
 		}
 	}
+}
+
+// isClientHello reports whether a record holds a whole ClientHello: type 1 and a
+// length of three bytes. One that goes on in further records would be gathered by
+// crypto/tls without a bound of ours.
+func isClientHello(record []byte) bool {
+	const head = 4
+	return len(record) >= head && record[0] == 1 &&
+		int(record[1])<<16|int(record[2])<<8|int(record[3]) <= len(record)-head
 }
 
 // handshake runs TLS on a leg and binds the MAC to it. It is bounded by the

@@ -42,6 +42,8 @@ func New(settings Settings) (*Server, error) {
 	for i := range s.lobbies {
 		s.lobbies[i].all, s.lobbies[i].perSource = s.settings.Handshakes, s.settings.PerSource
 	}
+	// All of the local replica's own dials come from one address.
+	s.lobbies[near].perSource = s.settings.Handshakes
 	s.admitting, s.refuseAll = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -13,6 +14,10 @@ type stream struct {
 	*net.TCPConn
 	ahead   []byte // read already, given out first
 	written int64  // bytes that the kernel took; one writer at a time
+
+	// source is the leg that the bytes to be written come from. A write that waits
+	// for its reader looks whether it is still there.
+	source *stream
 
 	mu      sync.Mutex
 	stall   time.Duration // 0: writes keep the deadline they have
@@ -36,7 +41,8 @@ func (s *stream) Read(b []byte) (int, error) {
 // mended. What counts is what the other end's kernel has acknowledged; the room
 // that is left in our own send buffer is no progress.
 func (s *stream) Write(b []byte) (int, error) {
-	progress, taken := time.Now(), s.acknowledged()
+	began := time.Now()
+	progress, taken := began, s.acknowledged()
 	for sent := 0; ; {
 		armed := s.arm()
 		n, err := s.TCPConn.Write(b[sent:])
@@ -44,6 +50,9 @@ func (s *stream) Write(b []byte) (int, error) {
 		s.written += int64(n)
 		if err == nil || !armed || !isTimeout(err) {
 			return sent, err
+		}
+		if gone := s.source.gone(time.Since(began)); gone != nil {
+			return sent, gone
 		}
 		if now := s.acknowledged(); now > taken {
 			progress, taken = time.Now(), now
@@ -69,12 +78,49 @@ func (s *stream) arm() bool {
 	if s.stall == 0 || s.closing {
 		return false
 	}
-	s.TCPConn.SetWriteDeadline(time.Now().Add(s.stall / stallSteps))
+	s.TCPConn.SetWriteDeadline(time.Now().Add(min(s.stall/stallSteps, waitStep)))
 	return true
 }
 
-// stallSteps is how many times a stall is looked at before it is one.
-const stallSteps = 8
+// stallSteps is how many times at least a stall is looked at before it is one,
+// waitStep how often a write that waits looks around.
+const (
+	stallSteps = 8
+	waitStep   = 50 * time.Millisecond
+)
+
+// The ends of a source that its own reader cannot see, because what it has read
+// is still being written.
+var (
+	errSourceReset = errors.New("proxy: got a reset at the source")
+	errSourceEnd   = errors.New("proxy: got an end at the source")
+)
+
+// gone reports how the other end of the source has ended. After a FIN what has
+// been received may still be written for a while.
+func (s *stream) gone(waited time.Duration) error {
+	if s == nil {
+		return nil
+	}
+	switch s.state() {
+	case stateClosed:
+		return errSourceReset
+	case stateFIN:
+		if waited > closeGrace {
+			return errSourceEnd
+		}
+	}
+	return nil
+}
+
+// tcpState is what gone tells apart.
+type tcpState uint8
+
+const (
+	stateOpen   tcpState = iota // or not known
+	stateFIN                    // the other end has closed
+	stateClosed                 // reset, or given up by the kernel
+)
 
 // watch starts to bound every write by its progress.
 func (s *stream) watch(stall time.Duration) {

@@ -22,7 +22,7 @@ type seat struct {
 // is refused when the last time was less than a heartbeat ago: two holders of one
 // id would otherwise throw each other out for ever.
 func (v *visit) displace() *refusal {
-	s := v.server
+	s, granted := v.server, false
 	for {
 		s.mu.Lock()
 		at := s.seat(v.peer.ID)
@@ -32,9 +32,16 @@ func (v *visit) displace() *refusal {
 			s.mu.Unlock()
 			return nil
 		}
-		r := v.mayDisplace(held(at), at.displaced)
-		if r == nil {
-			at.displaced = time.Now()
+		// A link that is ending anyway is waited for and not judged, and what was
+		// granted once stays so, unless somebody newer has come.
+		var r *refusal
+		if ending := old != nil && old.ending(); !ending {
+			if r = v.mayDisplace(held(at), at.displaced); granted && !held(at).since.After(v.since) {
+				r = nil
+			}
+			if r == nil {
+				at.displaced, granted = time.Now(), true
+			}
 		}
 		s.mu.Unlock()
 		switch {
@@ -56,6 +63,7 @@ type holder struct {
 	security Security
 	source   netip.Addr
 	address  string
+	since    time.Time
 }
 
 // held describes who has a seat. The caller holds the server's mutex.
@@ -64,7 +72,7 @@ func held(at *seat) holder {
 	if at.link != nil {
 		v = at.link.visit
 	}
-	return holder{v.arrived.security, v.source, v.tcp.RemoteAddr().String()}
+	return holder{v.arrived.security, v.source, v.tcp.RemoteAddr().String(), v.since}
 }
 
 // mayDisplace judges a newcomer against whoever is in its place.

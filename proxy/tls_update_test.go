@@ -193,6 +193,9 @@ func TestTLSEndsWithCloseNotify(t *testing.T) {
 		t.Run(fmt.Sprintf("egress %v", egress), func(t *testing.T) {
 			g := start(t, spec{far: proxy.TLS})
 			near, far := g.openUpdating(egress)
+			peer := map[bool]uint8{false: g.lower(), true: g.higher()}[egress]
+			send(t, far.Conn, commit(peer, 1))
+			receive(t, near, commit(peer, 1)) // the link is up: one that ends sooner than it is proven is none
 			send(t, near, commit(1, 1))
 			near.(*net.TCPConn).CloseWrite()
 			receive(t, far, commit(1, 1))

@@ -22,6 +22,7 @@ type labFlags struct {
 	duration time.Duration
 	keep     bool
 	asJSON   bool
+	view     *labView // that watch went on with, nil on a terminal
 }
 
 func newLab() *cobra.Command {
@@ -59,6 +60,8 @@ func (f *labFlags) check() error {
 		return fmt.Errorf("got --replicas %d, want 3 or 5", p.Replicas)
 	case !security[p.Far] || !security[p.Near]:
 		return fmt.Errorf("got --security %s --near %s, want plaintext, psk or tls", p.Far, p.Near)
+	case f.duration < 0:
+		return fmt.Errorf("got --duration %v, want 0 or more", f.duration)
 	case p.Rate < 0 || p.Payload < 1 || p.Groups < 1 || p.Groups > 1000:
 		return fmt.Errorf("got --rate %v --payload %d --groups %d, want a rate of 0 or more, a payload and 1..1000 groups", p.Rate, p.Payload, p.Groups)
 	}
@@ -90,7 +93,7 @@ func (f *labFlags) run(ctx context.Context, out, complaints io.Writer) (err erro
 		return failure(err)
 	}
 	if f.keep || f.plan.Iggy != "" {
-		where(out, l)
+		where(complaints, l) // standard output is for what is measured
 	}
 	if f.keep {
 		f.duration = 0
@@ -126,6 +129,7 @@ func (f *labFlags) watch(ctx context.Context, out io.Writer, l *lab.Lab) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	view := newLabView(l)
+	f.view = view
 	for {
 		select {
 		case <-ctx.Done():
@@ -153,6 +157,9 @@ const settleTime = 30 * time.Second
 // went.
 func (f *labFlags) finish(out io.Writer, l *lab.Lab) error {
 	if f.plan.Iggy != "" {
+		if meshed := newLabView(l).snapshot(time.Now()).Meshed; meshed != f.plan.Replicas {
+			return fmt.Errorf("%w: got %d servers with every link, want %d", errFault, meshed, f.plan.Replicas)
+		}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -160,7 +167,10 @@ func (f *labFlags) finish(out io.Writer, l *lab.Lab) error {
 	if err := l.Settle(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errFault, err)
 	}
-	s := newLabView(l).snapshot(time.Now())
+	if f.view == nil {
+		f.view = newLabView(l)
+	}
+	s := f.view.snapshot(time.Now())
 	if f.asJSON {
 		return failure(json.NewEncoder(out).Encode(s))
 	}

@@ -1,13 +1,18 @@
+//go:build linux
+
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,6 +45,42 @@ func TestLabCommand(t *testing.T) {
 		if s.Refused != 0 || s.Acked == 0 || len(s.Replicas) != 3 || s.Replicas[0].Hash != s.Replicas[2].Hash {
 			t.Errorf("%v: got %+v, want equal logs, acknowledged operations and nothing refused", args, s)
 		}
+	}
+}
+
+// TestLabServersThatEnd: a program that is no server is told, and is a fault.
+func TestLabServersThatEnd(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(replgateBinary, "lab", "--iggy", "/bin/false", "--duration", "3s").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFault || !bytes.Contains(out, []byte("a server ended (exit status 1)")) {
+		t.Errorf("got %v, want exit %d and the server's end:\n%s", err, exitFault, out)
+	}
+}
+
+// TestLabInterrupted: an interrupt of the whole group, as a terminal sends it, ends
+// a lab in order.
+func TestLabInterrupted(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(replgateBinary, "lab", "--duration", "0", "--json")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, last := bufio.NewScanner(out), ""
+	for n := 0; lines.Scan(); n++ {
+		if last = lines.Text(); n == 1 {
+			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(last, `"agreed":true`) {
+		t.Errorf("got %v and last line %s, want exit 0 and agreement", err, last)
 	}
 }
 

@@ -32,6 +32,7 @@ type labSnapshot struct {
 	Acked     int          `json:"acked"`
 	Replicas  []lab.Report `json:"replicas,omitempty"` // stand-ins
 	Meshed    int          `json:"meshed"`             // replicas that have every link
+	Agreed    bool         `json:"agreed"`             // every stand-in has the same logs
 	Fault     string       `json:"fault,omitempty"`
 }
 
@@ -54,10 +55,13 @@ func (v *labView) snapshot(now time.Time) labSnapshot {
 			if server.Meshed() {
 				s.Meshed++
 			}
+			if err := server.Ended(); err != nil {
+				s.Fault = err.Error()
+			}
 		}
 		return s
 	}
-	s.Replicas = v.lab.Reports()
+	s.Replicas, s.Agreed = v.lab.Reports(), v.lab.Agreed()
 	for _, r := range s.Replicas {
 		s.Acked += r.Acked
 		if r.Links == len(s.Replicas)-1 {

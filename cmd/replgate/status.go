@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -67,7 +68,7 @@ func newStatus() *cobra.Command {
 			for {
 				var st proxy.Status
 				if err := client.Status(cmd.Context(), &st); err != nil {
-					return failure(fmt.Errorf("got no status, want a running gate behind the admin socket: %w", err))
+					return failure(noGate(err))
 				}
 				if err := printStatus(cmd.OutOrStdout(), st, asJSON, time.Now()); err != nil || !watch {
 					return failure(err)
@@ -84,6 +85,15 @@ func newStatus() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON, one object a line")
 	cmd.Flags().BoolVar(&watch, "watch", false, "again every second, until interrupted")
 	return cmd
+}
+
+// noGate explains an admin socket that does not answer. What net/http adds of a
+// made-up address would only confuse.
+func noGate(err error) error {
+	if operation, ok := errors.AsType[*net.OpError](err); ok {
+		err = operation
+	}
+	return fmt.Errorf("got no gate (%w), want one that runs: look whether it does, or say where with --socket or --config", err)
 }
 
 func printStatus(out io.Writer, st proxy.Status, asJSON bool, now time.Time) error {
@@ -158,7 +168,7 @@ func newWait() *cobra.Command {
 					return nil
 				}
 				if err != nil && ctx.Err() == nil {
-					last = err
+					last = noGate(err)
 				}
 				select {
 				case <-ctx.Done():

@@ -122,6 +122,7 @@ const startTime = 10 * time.Second
 // Start runs binary with the configuration at path and waits until it is ready.
 func Start(binary, path string) (*Gate, error) {
 	g := &Gate{cmd: exec.Command(binary, "run", "--config", path), end: make(chan struct{})}
+	apart(g.cmd)
 	stderr, err := g.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -142,6 +143,10 @@ func Start(binary, path string) (*Gate, error) {
 		return nil, fmt.Errorf("lab: the gate was not ready within %v\n%s", startTime, g.Log())
 	}
 }
+
+// apart gives a process a group of its own: an interrupt at the terminal is for
+// whoever started the lab, who ends the others in order.
+func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // follow keeps the log and says when the gate is ready and when it has ended.
 func (g *Gate) follow(r io.Reader, ready chan<- struct{}) {

@@ -14,7 +14,8 @@ import (
 // Server is a real iggy-server process, given by the user.
 type Server struct {
 	cmd *exec.Cmd
-	end chan struct{}
+	end chan struct{} // closed when it has ended
+	err error         // its end, once end is closed
 	// Client is its client address, Log the file it writes.
 	Client, Log string
 }
@@ -41,6 +42,7 @@ func (l *Lab) startServers() error {
 		if err != nil {
 			return err
 		}
+		apart(s.cmd)
 		s.cmd.Dir, s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr = home, append(os.Environ(), l.serverEnv(i, home)...), log, log
 		err = s.cmd.Start()
 		log.Close()
@@ -59,8 +61,24 @@ func (l *Lab) startServers() error {
 }
 
 func (s *Server) wait() {
-	s.cmd.Wait() // its log says why it ended
+	s.err = s.cmd.Wait()
 	close(s.end)
+}
+
+// Ended tells how the server has ended by itself, nil while it runs: with the end
+// of its log.
+func (s *Server) Ended() error {
+	select {
+	case <-s.end:
+	default:
+		return nil
+	}
+	text, err := os.ReadFile(s.Log)
+	if err != nil {
+		return err
+	}
+	last := text[max(0, len(text)-1000):]
+	return fmt.Errorf("lab: a server ended (%v); its log ends with:\n%s", s.err, last)
 }
 
 // Stop ends the server in order.
@@ -108,6 +126,7 @@ func (l *Lab) serverEnv(i int, home string) []string {
 		}
 		node := fmt.Sprintf("IGGY_CLUSTER_NODES_%d_", j)
 		env = append(env, fmt.Sprintf("%sNAME=iggy-node-%d", node, j+1), node+"IP="+ip, fmt.Sprintf("%sREPLICA_ID=%d", node, j),
+			node+"ADVERTISED_ADDRESS="+host(l.Net.Replica(j)),
 			fmt.Sprintf("%sPORTS_TCP=%d", node, portTCP), fmt.Sprintf("%sPORTS_QUIC=%d", node, portQUIC),
 			fmt.Sprintf("%sPORTS_HTTP=%d", node, portHTTP), fmt.Sprintf("%sPORTS_WEBSOCKET=%d", node, portWebSocket),
 			node+"PORTS_TCP_REPLICA=9090")

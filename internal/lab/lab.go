@@ -149,7 +149,7 @@ func (l *Lab) Until(ctx context.Context, what string, cond func() bool) error {
 	for !cond() {
 		for i, s := range l.StandIns {
 			if s != nil && s.Ended() {
-				return fmt.Errorf("lab: stand-in %d ended while waiting until %s: %w", i, what, s.Stop())
+				return errors.Join(fmt.Errorf("lab: stand-in %d ended while waiting until %s", i, what), s.Stop())
 			}
 		}
 		select {

@@ -145,6 +145,7 @@ type StandIn struct {
 func StartStandIn(binary, path string, complaints io.Writer) (*StandIn, error) {
 	s := &StandIn{cmd: exec.Command(binary, "stand-in", path), end: make(chan struct{})}
 	s.cmd.Stderr = complaints
+	apart(s.cmd)
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

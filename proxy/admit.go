@@ -50,6 +50,7 @@ type visit struct {
 
 func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
 	v := &visit{server: s, settings: s.settings, since: time.Now(), gone: make(chan struct{}), tcp: c, peer: peer, direction: egress}
+	v.ctx, v.cancel = context.WithCancelCause(s.admitting)
 	v.arrived = newLeg(c, near)
 	if peer == nil {
 		v.direction, v.arrived.side = ingress, far
@@ -65,7 +66,6 @@ func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
 // serve carries one connection from accept to its end.
 func (v *visit) serve() {
 	defer v.server.open.Add(-1)
-	v.ctx, v.cancel = context.WithCancelCause(v.server.admitting)
 	defer v.cancel(nil)
 	v.settings.Metrics.Unauthenticated(1)
 	v.tcp.SetDeadline(time.Now().Add(v.settings.HandshakeTimeout))

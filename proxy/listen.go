@@ -66,19 +66,35 @@ func (s *Server) receive(v *visit) {
 	limit := int64(v.settings.Connections)
 	if n := s.open.Add(1); limit > 0 && n > limit {
 		s.open.Add(-1)
+		v.cancel(nil)
 		v.refuse(&refusal{ending: ConnLimit, got: "one connection more", want: fmt.Sprintf("at most limits.connections, %d", limit)})
 		return
 	}
 	victim, ok := v.lobby.enter(v, v.since)
 	if victim != nil {
-		victim.arrived.tcp.last(time.Now()) // it wakes up and finds that it was evicted
+		victim.evict()
 	}
 	if !ok {
 		s.open.Add(-1)
+		v.cancel(nil)
 		v.refuse(evicted)
 		return
 	}
 	s.work.Go(v.serve)
+}
+
+// evictTime bounds the wait for a connection that gives way. It takes that long
+// only where something hangs that cannot be woken.
+const evictTime = 100 * time.Millisecond
+
+// evict wakes a connection that gives way and waits until its memory is free: a
+// flood is taken in no faster than it is put out.
+func (v *visit) evict() {
+	v.cancel(evicted)
+	select {
+	case <-v.gone:
+	case <-time.After(evictTime):
+	}
 }
 
 // acceptRetry bounds the pause after an accept that failed, for want of file

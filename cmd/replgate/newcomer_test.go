@@ -60,9 +60,34 @@ func TestNewcomersPath(t *testing.T) {
 	if out := run("bin/replgate secret generate"); len(strings.TrimSpace(out)) < 32 {
 		t.Errorf("got the secret %q, want 32 bytes and more", out)
 	}
+	config := readmeBlock(t, filepath.Join(clone, "README.md"), "```toml")
+	if err := os.WriteFile(filepath.Join(clone, "replgate.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("bin/replgate secret generate > secret && chmod 600 secret")
+	if out := run("bin/replgate check --config replgate.toml"); !strings.HasSuffix(out, "ok\n") || strings.Contains(out, "warning") {
+		t.Errorf("got of check:\n%s\nwant ok and no warning", out)
+	}
+	if out := run("timeout --preserve-status -s TERM 1 bin/replgate run --config replgate.toml"); !strings.Contains(out, `"msg":"ended"`) {
+		t.Errorf("got of run:\n%s\nwant it to end in order", out)
+	}
 	if out := run("bin/replgate version"); !strings.HasPrefix(out, "replgate ") {
 		t.Errorf("got the version %q", out)
 	}
+}
+
+// readmeBlock is the first block of the README that opens with fence.
+func readmeBlock(t *testing.T, path, fence string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), fence+"\n")
+	block, _, closed := strings.Cut(rest, "```")
+	if !ok || !closed {
+		t.Fatalf("got no %s block in %s", fence, path)
+	}
+	return block
 }
 
 // readmeCommands are the lines of the README's blocks without a language, less

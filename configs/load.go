@@ -31,6 +31,15 @@ type Loaded struct {
 	Warnings []string // what works but should be looked at
 	Notes    []string // what was read other than written
 	Files    []string // every file that was read or, for a secret to come, looked for
+
+	report *report // knows where each key stands
+}
+
+// Fault is one that was found later, in a file that a key names for example: it
+// stands where the key does.
+func (l *Loaded) Fault(key, text string) Fault {
+	file, line := l.report.locate(key)
+	return Fault{file, line, key, text}
 }
 
 // loader is one call of Load.
@@ -57,6 +66,7 @@ func Load(path string, opt Options) (*Loaded, error) {
 		cfg: Default(),
 		out: &Loaded{},
 	}
+	l.out.report = l.rep
 	doc, fault := l.document(path, "")
 	if fault != nil {
 		return nil, Faults{*fault}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -73,7 +74,7 @@ func build(loaded *configs.Loaded, log *slog.Logger) (*gate, error) {
 		return nil, &configError{err}
 	}
 	if c.UsesTLS() {
-		if g.certs, err = certificates(c); err != nil {
+		if g.certs, err = certificates(loaded); err != nil {
 			return nil, &configError{err}
 		}
 		g.settings.Credentials = credentials{g.certs}
@@ -107,16 +108,35 @@ func keyring(c *configs.Config) (*mac.Keyring, error) {
 	return mac.NewKeyring(c.Cluster.Auth.SharedSecret.Reveal(), previous)
 }
 
-func certificates(c *configs.Config) (*certs.Set, error) {
+func certificates(loaded *configs.Loaded) (*certs.Set, error) {
+	c := &loaded.Config
 	t := c.Cluster.TLS
 	if !t.SelfSigned {
-		return certs.Load(certs.Files{Cert: t.CertFile, Key: t.KeyFile, CA: t.CAFile}, nil)
+		set, err := certs.Load(certs.Files{Cert: t.CertFile, Key: t.KeyFile, CA: t.CAFile}, nil)
+		return set, located(loaded, err)
 	}
 	node, ok := c.Node(c.Gate.ReplicaID)
 	if !ok {
 		return nil, fmt.Errorf("got replica %d, want one of the roster", c.Gate.ReplicaID)
 	}
 	return certs.SelfSigned([]string{node.IP}, time.Now())
+}
+
+// located puts the faults of certificate files where their keys stand.
+func located(loaded *configs.Loaded, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var faults configs.Faults
+	for _, each := range joined.Unwrap() {
+		file, ok := errors.AsType[*certs.FileError](each)
+		if !ok {
+			return err
+		}
+		faults = append(faults, loaded.Fault("cluster.tls."+file.Key, fmt.Sprintf("%q: %v", file.Path, file.Err)))
+	}
+	return faults
 }
 
 // host is an address without its port.

@@ -12,9 +12,9 @@ import (
 	"github.com/replgate/replgate/mac"
 )
 
-// pour writes frames with large bodies until the connection ends or stop is
-// closed, and returns at once.
-func pour(c *replica.Conn, id uint8, stop <-chan struct{}) {
+// pour writes frames with bodies of the given sizes by turns until the connection
+// ends or stop is closed, and returns at once.
+func pour(c *replica.Conn, id uint8, stop <-chan struct{}, sizes ...int) {
 	go func() {
 		for op := uint64(1); ; op++ {
 			select {
@@ -22,7 +22,7 @@ func pour(c *replica.Conn, id uint8, stop <-chan struct{}) {
 				return
 			default:
 			}
-			if _, err := c.Write(offset(id, op, make([]byte, 200<<10))); err != nil {
+			if _, err := c.Write(offset(id, op, make([]byte, sizes[op%uint64(len(sizes))]))); err != nil {
 				return
 			}
 		}
@@ -44,7 +44,7 @@ func TestStalledLocalReader(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	began := time.Now()
-	pour(stalled.far, 1, stop)
+	pour(stalled.far, 1, stop, 200<<10)
 	// The other direction of the stalled link does not wait for it.
 	lively := time.NewTicker(beat)
 	defer lively.Stop()
@@ -86,7 +86,7 @@ func TestStalledFarReader(t *testing.T) {
 			stop := make(chan struct{})
 			defer close(stop)
 			began := time.Now()
-			pour(stalled.near, 1, stop)
+			pour(stalled.near, 1, stop, 200<<10)
 			how, _, _ := endOf(stalled.near, 2*playLimit)
 			if took := time.Since(began); how == byTime || took < c.from || took > c.to {
 				t.Errorf("got %s after %v at the near leg, want an end after %v to %v", how, took, c.from, c.to)

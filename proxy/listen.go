@@ -61,26 +61,31 @@ func bindAll(ctx context.Context, set *Settings) ([]door, error) {
 }
 
 // receive gives a connection its place among those that are not yet proven, and
-// starts it. A slot is taken before anything is read.
+// starts it.
 func (s *Server) receive(v *visit) {
-	limit := int64(v.settings.Connections)
-	if n := s.open.Add(1); limit > 0 && n > limit {
+	if r := s.place(v); r != nil {
 		s.open.Add(-1)
 		v.cancel(nil)
-		v.refuse(&refusal{ending: ConnLimit, got: "one connection more", want: fmt.Sprintf("at most limits.connections, %d", limit)})
+		v.refuse(r)
 		return
+	}
+	s.work.Go(v.serve)
+}
+
+// place counts a connection and takes it into its lobby, before anything is read.
+func (s *Server) place(v *visit) *refusal {
+	limit := int64(v.settings.Connections)
+	if n := s.open.Add(1); limit > 0 && n > limit {
+		return &refusal{ending: ConnLimit, got: "one connection more", want: fmt.Sprintf("at most limits.connections, %d", limit)}
 	}
 	victim, ok := v.lobby.enter(v, v.since)
 	if victim != nil {
 		victim.evict()
 	}
 	if !ok {
-		s.open.Add(-1)
-		v.cancel(nil)
-		v.refuse(evicted)
-		return
+		return evicted
 	}
-	s.work.Go(v.serve)
+	return nil
 }
 
 // evictTime bounds the wait for a connection that gives way. It takes that long

@@ -160,15 +160,20 @@ func readHello(l *leg, h *wire.Header, n int, maxFrame uint32) *refusal {
 
 // checkHello judges what the transport judges before any handshake (§2.1).
 func checkHello(h *wire.Header, maxFrame uint32) *refusal {
-	size := wire.Size.Get(h)
-	switch {
-	case !h.Command().Valid():
+	if !h.Command().Valid() {
 		return &refusal{ending: NotAFrame, got: h.Command().String(), want: "a Hello"}
-	case size < wire.HeaderSize || size > maxFrame:
-		err := &wire.SizeError{Size: size, Max: maxFrame}
-		return &refusal{ending: FrameSize, got: err.Error(), want: "a Hello of 256 bytes"}
 	}
-	return nil
+	return checkSize(h, maxFrame, "a Hello of 256 bytes")
+}
+
+// checkSize judges the size that a handshake frame gives itself (§2.1).
+func checkSize(h *wire.Header, maxFrame uint32, want string) *refusal {
+	size := wire.Size.Get(h)
+	if size >= wire.HeaderSize && size <= maxFrame {
+		return nil
+	}
+	err := &wire.SizeError{Size: size, Max: maxFrame}
+	return &refusal{ending: FrameSize, got: err.Error(), want: want}
 }
 
 func isText(b []byte) bool {
@@ -190,12 +195,10 @@ func readFrame(l *leg, maxFrame uint32) (*wire.Header, *refusal) {
 	if n, err := io.ReadFull(l.io, h[:]); err != nil {
 		return nil, ioRefusal(l, err, HandshakeTimeout, n > 0)
 	}
-	size := wire.Size.Get(h)
-	switch {
-	case size < wire.HeaderSize || size > maxFrame:
-		err := &wire.SizeError{Size: size, Max: maxFrame}
-		return nil, &refusal{ending: FrameSize, got: err.Error(), want: "a handshake frame of 256 bytes"}
-	case !h.Command().Valid():
+	if r := checkSize(h, maxFrame, "a handshake frame of 256 bytes"); r != nil {
+		return nil, r
+	}
+	if !h.Command().Valid() {
 		err := &wire.CommandError{Command: h.Command()}
 		return nil, &refusal{ending: FrameCommand, got: err.Error(), want: "a handshake frame"}
 	}

@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,11 +136,7 @@ func (s *Server) stopping() bool { return s.drained.Load() }
 func (s *Server) current() []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*link, 0, len(s.links))
-	for l := range s.links {
-		all = append(all, l)
-	}
-	return all
+	return slices.Collect(maps.Keys(s.links))
 }
 
 // enter takes a link in and gives it its peer's seat. It returns why not: the

@@ -28,26 +28,7 @@ func BenchmarkForward(b *testing.B) {
 						pair = g.openIngress()
 						from, to = pair.far, pair.near
 					}
-					from.SetDeadline(time.Time{})
-					to.SetDeadline(time.Time{})
-					frame := messages(1, noise(payload, 1))
-					train := bytes.Repeat(frame, 256<<10/len(frame))
-					b.SetBytes(int64(len(train)))
-					b.ReportAllocs()
-					said := make(chan int, 1)
-					go func() {
-						n := 0
-						for b.Loop() {
-							from.Write(train)
-							n++
-						}
-						from.TCP.CloseWrite()
-						said <- n
-					}()
-					heard, _ := io.Copy(io.Discard, to)
-					if n := <-said; heard < int64(n)*int64(len(train)) {
-						b.Fatalf("got %d bytes of %d", heard, int64(n)*int64(len(train)))
-					}
+					carry(b, from, to, payload)
 				})
 			}
 		}
@@ -71,26 +52,32 @@ func BenchmarkPair(b *testing.B) {
 				return out.dialing(link, proxy.Plaintext).Dial(ctx, out.egress())
 			}
 			from, to := out.open(dial, in.upstream, in.accepting(link, proxy.Plaintext))
-			from.SetDeadline(time.Time{})
-			to.SetDeadline(time.Time{})
-			frame := messages(1, noise(payload, 1))
-			train := bytes.Repeat(frame, 256<<10/len(frame))
-			b.SetBytes(int64(len(train)))
-			b.ReportAllocs()
-			said := make(chan int, 1)
-			go func() {
-				n := 0
-				for b.Loop() {
-					from.Write(train)
-					n++
-				}
-				from.TCP.CloseWrite()
-				said <- n
-			}()
-			heard, _ := io.Copy(io.Discard, to)
-			if n := <-said; heard < int64(n)*int64(len(train)) {
-				b.Fatalf("got %d bytes of %d", heard, int64(n)*int64(len(train)))
-			}
+			carry(b, from, to, payload)
 		})
+	}
+}
+
+// carry writes trains of frames with the given payload into from while the
+// benchmark goes on, and reads them all from to.
+func carry(b *testing.B, from, to *replica.Conn, payload int) {
+	from.SetDeadline(time.Time{})
+	to.SetDeadline(time.Time{})
+	frame := messages(1, noise(payload, 1))
+	train := bytes.Repeat(frame, 256<<10/len(frame))
+	b.SetBytes(int64(len(train)))
+	b.ReportAllocs()
+	said := make(chan int, 1)
+	go func() {
+		n := 0
+		for b.Loop() {
+			from.Write(train)
+			n++
+		}
+		from.TCP.CloseWrite()
+		said <- n
+	}()
+	heard, _ := io.Copy(io.Discard, to)
+	if n := <-said; heard < int64(n)*int64(len(train)) {
+		b.Fatalf("got %d bytes of %d", heard, int64(n)*int64(len(train)))
 	}
 }

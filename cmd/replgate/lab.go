@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -32,7 +30,7 @@ func newLab() *cobra.Command {
 		Short: "Run a whole cluster on this machine: stand-in replicas (or real servers) behind gates",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -187,7 +185,7 @@ func newStandIn() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			config, err := os.Open(args[0])
 			if err != nil {

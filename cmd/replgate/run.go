@@ -28,7 +28,7 @@ func newRun() *cobra.Command {
 		Short: "Run the gate until SIGTERM or SIGINT",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			loaded, err := load(path)
 			if err != nil {
@@ -104,9 +104,14 @@ func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger, out *logP
 	return failure(err)
 }
 
+// untilSignal is a context that SIGTERM and SIGINT end.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+}
+
 // drain ends the links, bounded by timeouts.drain and by a second signal.
 func (g *gate) drain(server *proxy.Server, stop func()) error {
-	second, release := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	second, release := untilSignal(context.Background())
 	defer release()
 	stop() // only now: between the two no signal finds its default action, which kills
 	ctx, cancel := context.WithTimeout(second, g.config.Timeouts.Drain.Std())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -43,23 +44,11 @@ func checkSkips(s source) (complaints []string) {
 		return nil
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		selector, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		x, ok := selector.X.(*ast.Ident)
-		if !ok || !regexp.MustCompile(`^(t|b|f|tb)$`).MatchString(x.Name) {
-			return true
-		}
-		switch selector.Sel.Name {
-		case "Skip", "Skipf", "SkipNow":
-			if s.commentNear(n.Pos(), 2) == "" {
-				complaints = append(complaints, s.complain(n.Pos(), "a skip without a comment: what is not tested then, and who does?"))
-			}
+		on, name := called(n)
+		isTest := slices.Contains([]string{"t", "b", "f", "tb"}, on)
+		isSkip := slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, name)
+		if isTest && isSkip && s.commentNear(n.Pos(), 2) == "" {
+			complaints = append(complaints, s.complain(n.Pos(), "a skip without a comment: what is not tested then, and who does?"))
 		}
 		return true
 	})

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,24 +55,25 @@ func (s source) importName(importPath string) string {
 
 // isCall tells whether a node calls pkg.function of the given import path.
 func (s source) isCall(n ast.Node, importPath string, functions ...string) bool {
+	on, name := called(n)
+	return on != "" && on == s.importName(importPath) && slices.Contains(functions, name)
+}
+
+// called gives x and f of a call x.f(), both empty for any other node.
+func called(n ast.Node) (on, name string) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
-		return false
+		return "", ""
 	}
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
-		return false
+		return "", ""
 	}
 	x, ok := selector.X.(*ast.Ident)
-	if !ok || x.Name != s.importName(importPath) {
-		return false
+	if !ok {
+		return "", ""
 	}
-	for _, f := range functions {
-		if selector.Sel.Name == f {
-			return true
-		}
-	}
-	return false
+	return x.Name, selector.Sel.Name
 }
 
 // commentNear returns the text of a comment that stands on the line of p, or ends on one of the lines above it.

@@ -86,7 +86,7 @@ func (c Config) Write(dir string) (string, error) {
 	if c.Cluster == "" {
 		c.Cluster = "iggy-cluster"
 	}
-	funcs := template.FuncMap{"upto": upto, "host": func(a string) string { return a[:strings.LastIndexByte(a, ':')] }}
+	funcs := template.FuncMap{"upto": upto, "host": host}
 	t, err := template.New("gate").Funcs(funcs).Parse(gateTOML)
 	if err != nil {
 		return "", err
@@ -98,6 +98,9 @@ func (c Config) Write(dir string) (string, error) {
 	path := filepath.Join(dir, fmt.Sprintf("gate-%d.toml", c.ID))
 	return path, os.WriteFile(path, text.Bytes(), 0o600)
 }
+
+// host is an address of the lab's network without its port.
+func host(address string) string { return address[:strings.LastIndexByte(address, ':')] }
 
 func upto(n int) []int {
 	ids := make([]int, n)

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,11 +48,7 @@ func (l *Lab) startServers() error {
 		if err != nil {
 			return err
 		}
-		host, _, err := net.SplitHostPort(l.Net.Replica(i))
-		if err != nil {
-			return err
-		}
-		s.Client = fmt.Sprintf("%s:%d", host, portTCP)
+		s.Client = fmt.Sprintf("%s:%d", host(l.Net.Replica(i)), portTCP)
 		l.Servers = append(l.Servers, s)
 		go s.wait()
 	}
@@ -103,7 +98,6 @@ func (s *Server) Meshed() bool {
 // serverEnv is one server's configuration (§8, §12.2). A roster in the environment
 // must be whole: naming one value replaces all nodes.
 func (l *Lab) serverEnv(i int, home string) []string {
-	host := func(address string) string { return address[:strings.LastIndexByte(address, ':')] }
 	self := host(l.Net.Replica(i))
 	env := []string{
 		"IGGY_SYSTEM_PATH=" + filepath.Join(home, "data"), "IGGY_ROOT_USERNAME=iggy", "IGGY_ROOT_PASSWORD=iggy",

@@ -46,6 +46,7 @@ func doors() []door {
 		{"internal/house", nil, nil, "it reads the rooms as text"},
 		{"internal/lab", []string{"internal/replica", "certs", "wire", "mac"}, nil, "it runs the program from outside, as a user would"},
 		{"internal/demo", append([]string{"internal/lab"}, all...), nil, "it stands where cmd stands"},
+		{"internal/bench", []string{"internal/replica", "certs", "wire", "mac"}, nil, "it runs the program from outside, beside others"},
 		{"cmd", append([]string{"internal/lab"}, all...), []string{"internal/lab", "internal/tlspeer"}, "build.go names every room; nothing else does"},
 		{"deploy", nil, []string{"configs", "metrics"}, "it is files; its tests hold them against the code"},
 	}

@@ -20,7 +20,7 @@ build: ## build bin/replgate, version from git
 
 # One run of the tests is enough: with the race detector, and the seeds of every fuzz target are part of it.
 .PHONY: check
-check: fmt-check vet staticcheck race ## everything that must hold before a commit; what CI runs
+check: fmt-check vet staticcheck race guards ## everything that must hold before a commit; what CI runs
 
 .PHONY: fmt-check
 fmt-check: ## fail and list the files that gofmt would change
@@ -42,6 +42,11 @@ test: ## all tests, fuzz seeds included, without the race detector
 race: ## all tests, fuzz seeds included, with the race detector
 	$(GO) test -race ./...
 
+# The race detector changes what things cost; these count and compare costs.
+.PHONY: guards
+guards: ## allocations, system calls, memory and the cost of the rules, without the race detector
+	$(GO) test -run 'Guard|Allocate' ./wire ./policy ./proxy
+
 .PHONY: soak
 soak: ## the long variants: 100,000 failing connections, thousands of strangers, stalls of half a minute
 	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink' ./cmd/replgate
@@ -55,8 +60,17 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; \
 	done
 
+# As root, on Linux: it makes a network namespace, and installs the peers that Debian has.
 .PHONY: bench
-bench: ## all benchmarks with their allocations, BENCHTIME (1s) each
+bench: ## gates beside HAProxy, nginx and others, about 15 minutes; writes dist/bench.json and dist/bench.md
+	@mkdir -p bin dist && $(GO) build -o bin/bench ./internal/bench && bin/bench -json dist/bench.json -page dist/bench.md
+
+.PHONY: bench-quick
+bench-quick: ## the same in three minutes, with fewer rounds
+	@mkdir -p bin && $(GO) build -o bin/bench ./internal/bench && bin/bench -quick
+
+.PHONY: bench-parts
+bench-parts: ## the benchmarks of single parts, with their allocations, BENCHTIME (1s) each
 	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) -benchmem ./...
 
 .PHONY: demo

@@ -69,7 +69,7 @@ func checkVerdict(t *testing.T, v policy.Verdict) {
 	decided := v.Action == policy.Drop || v.Action == policy.Close
 	switch {
 	case v.Action == policy.Observe, decided != (v.Rule != policy.None), v.Observed.Has(policy.None), v.Observed.Has(v.Rule),
-		v.Cause != nil && !decided, v.Unframed && v.Action != policy.Close:
+		v.Cause != nil && !decided, v.Unframed() && v.Action != policy.Close:
 		t.Fatalf("got %+v: the parts contradict each other", v)
 	}
 }

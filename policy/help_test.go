@@ -271,7 +271,7 @@ func framed(b []byte) (wire.Frame, error) {
 		r.Filled(n)
 		f, err := r.Next()
 		switch {
-		case err != nil || f.Head != nil:
+		case err != nil || f.Head() != nil:
 			return f, err
 		case len(b) == 0:
 			return f, errors.New("part of a frame")

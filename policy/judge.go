@@ -1,10 +1,13 @@
 package policy
 
 import (
+	"errors"
+
 	"github.com/replgate/replgate/wire"
 )
 
-// Verdict is the outcome for one frame.
+// Verdict is the outcome for one frame. It has no more fields than the compiler
+// keeps in registers: with a fifth one, copying it costs more than the rules.
 type Verdict struct {
 	// Action is Forward, Drop or Close.
 	Action Action
@@ -12,12 +15,16 @@ type Verdict struct {
 	Rule Rule
 	// Observed are the rules that only count.
 	Observed RuleSet
-	// Unframed says that the size is no longer to be trusted: the seal did not
-	// match and the command cannot have that size (§2.5).
-	Unframed bool
 	// Cause is the finding of package wire where there is one.
 	Cause error
 }
+
+// errUnframed is the cause of a verdict after which no length can be trusted.
+var errUnframed = errors.New("policy: got a size that the command cannot have, want an honest one behind a seal that does not match")
+
+// Unframed says that the size is no longer to be trusted: the seal did not match
+// and the command cannot have that size (§2.5).
+func (v Verdict) Unframed() bool { return v.Cause == errUnframed }
 
 // Leg is what a judge knows of the side that sent a frame.
 type Leg struct {
@@ -94,7 +101,7 @@ func (j *Judge) sealed(h *wire.Header, c wire.Command, v *Verdict) bool {
 		return false
 	}
 	if !c.HonestSize(wire.Size.Get(h), j.leg.MaxFrame) {
-		v.Action, v.Unframed = Close, true
+		v.Action, v.Cause = Close, errUnframed
 	}
 	return true
 }

@@ -79,7 +79,7 @@ func mutated(t *testing.T, recording []byte, m []string) []byte {
 // opinion judges a frame and holds the verdict against the checker's.
 func opinion(j *policy.Judge, frame []byte, verdict string) (got string, fits bool) {
 	f, err := framed(frame)
-	if err != nil || f.Head == nil || f.Long() { // the bytes that a Long one claims are not there
+	if err != nil || f.Head() == nil || f.Long() { // the bytes that a Long one claims are not there
 		return "framing", verdict == "framing"
 	}
 	v := look(j, f.Bytes)

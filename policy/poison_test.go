@@ -60,7 +60,7 @@ func TestPoisonFrames(t *testing.T) {
 		l.Sender = c.sender
 		v := look(policy.NewJudge(table(t), l, new(policy.Chain)), poison(t, c.file))
 		wantRefused(t, c.file, v, policy.Drop, c.rule)
-		if v.Unframed {
+		if v.Unframed() {
 			t.Errorf("%s: got the end of framing, want the frame dropped alone", c.file)
 		}
 	}

@@ -67,8 +67,8 @@ func checkFault(t *testing.T, f fault, info policy.RuleInfo, want policy.Action,
 	v := look(primed(t, f, set), f.frame)
 	if want != policy.Observe {
 		wantRefused(t, fmt.Sprint(set), v, want, f.rule)
-		if v.Observed != 0 || v.Unframed {
-			t.Errorf("%v: got observed %v, unframed %v beside it, want this rule alone", set, observed(v.Observed), v.Unframed)
+		if v.Observed != 0 || v.Unframed() {
+			t.Errorf("%v: got observed %v, unframed %v beside it, want this rule alone", set, observed(v.Observed), v.Unframed())
 		}
 		return
 	}

@@ -57,13 +57,13 @@ func mismatch(t *testing.T, c wire.Command, size uint32, rule string, unframed b
 		if unframed {
 			want = policy.Close
 		}
-		if v.Unframed != unframed {
-			t.Errorf("%v of size %d, %s = %v: got unframed %v, want %v", c, size, rule, set, v.Unframed, unframed)
+		if v.Unframed() != unframed {
+			t.Errorf("%v of size %d, %s = %v: got unframed %v, want %v", c, size, rule, set, v.Unframed(), unframed)
 		}
 		wantRefused(t, c.String(), v, want, rule)
 	}
 	v := newJudge(t, rule, "observe").Header(&h)
-	if v.Unframed || !v.Observed.Has(byName(t, rule).Rule) || v.Rule.String() == rule {
+	if v.Unframed() || !v.Observed.Has(byName(t, rule).Rule) || v.Rule.String() == rule {
 		t.Errorf("%v of size %d, %s = observe: got %+v, want it observed", c, size, rule, v)
 	}
 }
@@ -78,8 +78,8 @@ func TestSizeAfterAMismatchKnowsMaxFrame(t *testing.T) {
 		wire.Size.Set(&h, size)
 		wire.Seal(&h)
 		h[3] ^= 1
-		if v := policy.NewJudge(table(t), l, new(policy.Chain)).Header(&h); v.Unframed != unframed {
-			t.Errorf("size %d: got unframed %v", size, v.Unframed)
+		if v := policy.NewJudge(table(t), l, new(policy.Chain)).Header(&h); v.Unframed() != unframed {
+			t.Errorf("size %d: got unframed %v", size, v.Unframed())
 		}
 	}
 }

@@ -63,10 +63,20 @@ func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
 	return v
 }
 
-// serve carries one connection from accept to its end.
+// serve carries one connection from accept to its link's end. The link goes on
+// in a goroutine of its own, whose stack has not grown with a handshake.
 func (v *visit) serve() {
-	defer v.server.open.Add(-1)
-	defer v.cancel(nil)
+	l := v.welcome()
+	if l == nil {
+		v.cancel(nil)
+		v.server.open.Add(-1)
+		return
+	}
+	v.server.work.Go(l.run)
+}
+
+// welcome takes the connection to its link, or refuses it and returns nil.
+func (v *visit) welcome() *link {
 	v.settings.Metrics.Unauthenticated(1)
 	v.tcp.SetDeadline(time.Now().Add(v.settings.HandshakeTimeout))
 	release := context.AfterFunc(v.ctx, func() { v.arrived.tcp.last(time.Now()) })
@@ -76,8 +86,7 @@ func (v *visit) serve() {
 	gone := v.lobby.leave(v)
 	if r == nil && !gone && v.ctx.Err() == nil {
 		v.tcp.SetDeadline(time.Time{})
-		l.run()
-		return
+		return l
 	}
 	v.server.release(v)
 	switch {
@@ -94,6 +103,7 @@ func (v *visit) serve() {
 	default:
 		v.refuse(r)
 	}
+	return nil
 }
 
 // discard ends a link that was made in the moment its visit had to go.

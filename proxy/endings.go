@@ -116,22 +116,28 @@ func Endings() []EndingInfo {
 	}
 }
 
+// vocabulary is Endings by name, made once: a table for each line would be a
+// sixteenth of what a connection allocates.
+var vocabulary = func() map[Ending]EndingInfo {
+	all := map[Ending]EndingInfo{}
+	for _, info := range Endings() {
+		all[info.Name] = info
+	}
+	return all
+}()
+
 // level is the ending's log level. Rules that end a link are warnings.
 func (e Ending) level() slog.Level {
-	for _, info := range Endings() {
-		if info.Name == e {
-			return info.Level
-		}
+	if info, ok := vocabulary[e]; ok {
+		return info.Level
 	}
 	return slog.LevelWarn
 }
 
 // do is what to look at.
 func (e Ending) do() string {
-	for _, info := range Endings() {
-		if info.Name == e {
-			return info.Do
-		}
+	if info, ok := vocabulary[e]; ok {
+		return info.Do
 	}
 	return "the sender; `replgate config print --defaults` tells what the rule refuses"
 }

@@ -20,9 +20,9 @@ func (p *pump) forward() *end {
 			lost := frameEnd(err)
 			p.count.Rejected(string(lost), policy.Close.String())
 			return &end{ending: lost, got: err.Error(), want: "a frame of the protocol"}
-		case f.Head == nil && !p.refusesBegun():
+		case f.Head() == nil && !p.refusesBegun():
 			return p.write(run)
-		case f.Head == nil:
+		case f.Head() == nil:
 			f = p.reader.Break()
 		}
 		p.pace.boundary()
@@ -33,7 +33,7 @@ func (p *pump) forward() *end {
 			} else {
 				run = run[:len(run)+len(f.Bytes)]
 			}
-			p.note(f.Head, len(f.Bytes))
+			p.note(f.Head(), len(f.Bytes))
 			continue
 		}
 		if e := p.write(run); e != nil {
@@ -65,17 +65,17 @@ func (p *pump) refusesBegun() bool {
 func (p *pump) verdict(f wire.Frame) policy.Verdict {
 	v := p.begun
 	if !p.hasBegun {
-		v = p.apply(p.judge.Header(f.Head), f.Head)
+		v = p.apply(p.judge.Header(f.Head()), f.Head())
 	}
 	p.hasBegun = false
 	if v.Action != policy.Forward || v.Rule != policy.None || f.Long() {
 		return v // refused, or let through all the same, or its body is still to come
 	}
-	v = p.judge.Body(f.Head, f.Bytes[wire.HeaderSize:], policy.Verdict{})
+	v = p.judge.Body(f.Head(), f.Bytes[wire.HeaderSize:], policy.Verdict{})
 	if v.Rule == policy.None {
-		v = p.judge.Forwarded(f.Head, v)
+		v = p.judge.Forwarded(f.Head(), v)
 	}
-	return p.apply(v, f.Head)
+	return p.apply(v, f.Head())
 }
 
 // apply counts and tells a verdict, and softens it under observe.
@@ -107,7 +107,7 @@ func (p *pump) rejected(v policy.Verdict, r policy.Rule, h *wire.Header, verdict
 
 // exception handles whatever is not a stored frame that passes.
 func (p *pump) exception(f wire.Frame, v policy.Verdict) *end {
-	h := *f.Head // the reader's memory moves while a long frame is taken
+	h := *f.Head() // the reader's memory moves while a long frame is taken
 	switch v.Action {
 	case policy.Close:
 		came := len(f.Bytes) + len(p.reader.Take(f.Rest))
@@ -127,7 +127,7 @@ func (p *pump) exception(f wire.Frame, v policy.Verdict) *end {
 // whose size cannot be right has an ending of its own (§2.5).
 func (p *pump) ruleEnd(v policy.Verdict, h *wire.Header) *end {
 	ending := Ending(v.Rule.String())
-	if v.Unframed {
+	if v.Unframed() {
 		ending = SealHeader
 	}
 	got, want := p.judge.Explain(v.Rule, h, v.Cause)
@@ -244,11 +244,11 @@ func (p *pump) add(r Result, c wire.Command, frames, bytes uint64) {
 func (p *pump) settle() {
 	for {
 		f, err := p.reader.Next()
-		if err != nil || f.Head == nil {
+		if err != nil || f.Head() == nil {
 			break
 		}
 		n := len(f.Bytes) + len(p.reader.Take(f.Rest))
-		p.add(Lost, f.Head.Command(), 1, uint64(n))
+		p.add(Lost, f.Head().Command(), 1, uint64(n))
 	}
 	if h := p.reader.Begun(); h != nil {
 		p.add(Lost, h.Command(), 1, uint64(p.reader.Buffered()))

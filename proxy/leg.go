@@ -37,7 +37,7 @@ type leg struct {
 }
 
 func newLeg(c *net.TCPConn, side side) *leg {
-	s := &stream{TCPConn: c}
+	s := newStream(c)
 	return &leg{io: s, tcp: s, side: side}
 }
 
@@ -67,7 +67,7 @@ func (l *leg) write(b []byte) error {
 
 // readOn reads more if there is more, without waiting for it.
 func (l *leg) readOn(b []byte) int {
-	if l.records == nil || len(b) < recordMax || !l.records.ready() {
+	if l.records == nil || !l.records.ready(len(b)) {
 		return 0
 	}
 	return l.records.readOn(l.io, b)

@@ -25,21 +25,24 @@ type link struct {
 	direction string
 	peer      *Peer
 	log       *slog.Logger
-	visit     *visit // that it was made of
+	visit     *visit // that it was made of, until it has its place
+	holder    holder
 	near      *leg
 	far       atomic.Pointer[leg]
 	in, out   *pump
+	force     *time.Timer // that ends what the second pump waits for
 	started   time.Time
 	nearGone  chan struct{} // closed when the local replica no longer has the connection
 
 	mu      sync.Mutex
+	ends    []end         // of the pumps, in the order in which they came
 	ordered Ending        // why the gate itself ended it, empty while it did not
 	grace   time.Duration // how long the pumps may take to a frame's end then
 	ended   bool          // the legs are closing: nothing more may be ordered
 }
 
 func newLink(v *visit, near, far *leg) *link {
-	l := &link{server: v.server, settings: v.settings, direction: v.direction, peer: v.peer, log: v.log, visit: v,
+	l := &link{server: v.server, settings: v.settings, direction: v.direction, peer: v.peer, log: v.log, visit: v, holder: v.holder(),
 		near: near, started: time.Now(), nearGone: make(chan struct{}), grace: closeGrace}
 	l.far.Store(far)
 	l.in = newPump(l, inward, v.loose[far.side])
@@ -58,25 +61,39 @@ const (
 
 // run carries frames until the link ends, and ends both legs.
 func (l *link) run() {
+	defer l.server.open.Add(-1)
 	refused := l.server.enter(l)
-	l.server.release(l.visit)
+	v := l.visit
+	l.visit = nil // a link lives for weeks; what its handshake needed does not
+	l.server.release(v)
 	if refused != "" {
-		l.visit.discard(l)
-		l.visit.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
+		v.discard(l)
+		v.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
+	}
+	v.cancel(nil)
+	if refused != "" {
 		return
 	}
 	defer l.server.leave(l)
 	l.prepare()
 	l.opened()
-	ends := make(chan end, 2)
-	go l.in.run(ends)
-	go l.out.run(ends)
-	first := <-ends
-	grace := l.stopPumps(first)
-	force := time.AfterFunc(grace, l.expire)
-	second := <-ends
-	force.Stop()
-	l.closed(l.judgeEnds(first, second))
+	var other sync.WaitGroup
+	other.Go(func() { l.pumped(l.out.run()) })
+	l.pumped(l.in.run()) // here, because a goroutine that only waits costs as much as one that works
+	other.Wait()
+	l.force.Stop()
+	l.closed(l.judgeEnds(l.ends[0], l.ends[1]))
+}
+
+// pumped takes a pump's end. The first one stops the other pump.
+func (l *link) pumped(e end) {
+	l.mu.Lock()
+	l.ends = append(l.ends, e)
+	first := len(l.ends) == 1
+	l.mu.Unlock()
+	if first {
+		l.force = time.AfterFunc(l.stopPumps(e), l.expire)
+	}
 }
 
 // prepare gives both legs the options of a link.
@@ -190,6 +207,7 @@ func (l *link) opened() {
 	if l.far.Load().security == Plaintext {
 		m.PlaintextLink(decimal(l.peer.ID))
 	}
+	l.server.tidy.later()
 	l.log.Info("link opened", "near", string(l.near.security), "far", string(l.far.Load().security))
 }
 

@@ -77,9 +77,8 @@ func TestSlowIsNotDead(t *testing.T) {
 				others.Go(func() { feed(sender, frame, c.sent) })
 				received := int64(0)
 				others.Go(func() { received, _ = io.Copy(io.Discard, reader) })
-				ends, began := make(chan end, 1), time.Now()
-				p.run(ends)
-				e := <-ends
+				began := time.Now()
+				e := p.run()
 				src.Close()
 				dst.Close()
 				if e.ending != c.want || time.Since(began) > c.within {
@@ -112,9 +111,7 @@ func TestReaderIsNotTheSendersFault(t *testing.T) {
 				}
 			}
 		})
-		ends := make(chan end, 1)
-		p.run(ends)
-		if e := <-ends; e.ending != PeerEOF {
+		if e := p.run(); e.ending != PeerEOF {
 			t.Errorf("got %q, want the sender to be waited for only while it is waited for", e.ending)
 		}
 		src.Close()
@@ -141,9 +138,7 @@ func TestIdleLinkLives(t *testing.T) {
 			b, _ := io.ReadAll(reader)
 			got <- b
 		}()
-		ends := make(chan end, 1)
-		p.run(ends)
-		if e := <-ends; e.ending != PeerEOF {
+		if e := p.run(); e.ending != PeerEOF {
 			t.Errorf("got %q, want the peer's own end", e.ending)
 		}
 		dst.Close()
@@ -186,9 +181,7 @@ func TestFramesAreJudgedByThemselves(t *testing.T) {
 				sender.Write(stream[at:min(at+wire.HeaderSize, len(stream))])
 			}
 		})
-		ends := make(chan end, 1)
-		p.run(ends)
-		if e := <-ends; e.ending != PeerEOF {
+		if e := p.run(); e.ending != PeerEOF {
 			t.Errorf("got %q, want every frame to have its own time", e.ending)
 		}
 		dst.Close()

@@ -35,6 +35,7 @@ type pump struct {
 	mu    sync.Mutex
 	until time.Time // when set: stop at a boundary, and at this time wherever it is
 	timed bool      // the source has a read deadline
+	armed time.Time // when the last deadline between two frames was set
 }
 
 type tally struct{ frames, bytes uint64 }
@@ -88,7 +89,7 @@ func (p *pump) dst() *leg {
 }
 
 // run pumps until an end, and says why.
-func (p *pump) run(ends chan<- end) {
+func (p *pump) run() end {
 	var e *end
 	for e == nil {
 		if e = p.fill(p.reader.Inside()); e == nil {
@@ -98,7 +99,7 @@ func (p *pump) run(ends chan<- end) {
 	p.settle()
 	p.link.server.buffered.Add(int64(-p.held))
 	e.pump, e.partial = p, e.partial || p.partial
-	ends <- *e
+	return *e
 }
 
 // stop makes the pump stop at its next frame boundary, at the latest at until.
@@ -134,11 +135,40 @@ func (p *pump) ready(inside bool) (onlyRest bool, e *end) {
 		p.deadline(time.Now().Add(left))
 	case !inside:
 		p.pace.boundary()
-		if p.timed {
-			p.deadline(time.Time{})
-		}
+		p.rests()
 	}
 	return stopping, nil
+}
+
+// restAfter is how long at most a source is silent between two frames until the
+// memory that its traffic has grown is given back; half of it at least.
+const restAfter = time.Second
+
+// rests gives a read between two frames its time: none, or, where there is memory
+// to give back, until it is. The deadline is not set anew for each read; one that
+// comes early only shortens the silence. The caller holds p.mu.
+func (p *pump) rests() {
+	if !p.reader.Grown() {
+		if p.timed {
+			p.deadline(time.Time{})
+			p.armed = time.Time{}
+		}
+		return
+	}
+	if now := time.Now(); now.Sub(p.armed) > restAfter/2 {
+		p.deadline(now.Add(restAfter))
+		p.armed = now
+	}
+}
+
+// rest gives memory back.
+func (p *pump) rest() {
+	p.reader.Rest()
+	if r := p.src().records; r != nil {
+		r.rest()
+	}
+	p.holds()
+	p.link.server.tidy.later()
 }
 
 // gather reads on while that does not wait, so that what came together leaves
@@ -194,6 +224,9 @@ func (p *pump) fill(inside bool) *end {
 		case n > 0:
 			return nil // an error comes again at the next read
 		case err == nil, isTimeout(err):
+			if !inside && !onlyRest {
+				p.rest()
+			}
 			continue // ready knows what time it is
 		}
 		return p.readEnd(err, inside)

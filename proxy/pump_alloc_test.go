@@ -47,6 +47,31 @@ func TestPumpDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestWriteDoesNotAllocate is the same for the socket below: a write that the
+// kernel takes at once costs no memory.
+func TestWriteDoesNotAllocate(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := newStream(c.(*net.TCPConn))
+	s.watch(time.Minute)
+	h := commit(1)
+	if n := testing.AllocsPerRun(100, func() { // 26 KB, which fit into any send buffer
+		if n, err := s.Write(h[:]); n != len(h) || err != nil {
+			t.Fatalf("got %d and %v", n, err)
+		}
+	}); n != 0 {
+		t.Errorf("got %v allocations for a write, want none", n)
+	}
+}
+
 // BenchmarkPump is the same by the clock: what the gate adds to a frame, without
 // sockets.
 func BenchmarkPump(b *testing.B) {

@@ -35,12 +35,16 @@ type records struct {
 	gathering bool
 }
 
-// The bounds of what is read and gathered at once. 256 KiB is sixteen records.
+// The bounds of what is read and gathered at once. 1 MiB is sixty-four records.
 const (
-	recordsInMin  = 4 << 10
-	recordsInMax  = 256 << 10
-	recordsOutMax = 256 << 10
+	recordsInMin  = 1 << 10
+	recordsInMax  = 1 << 20
+	recordsOutMax = 1 << 20
 	recordMax     = 16 << 10 // plaintext bytes of one record
+
+	// recordOverhead is what a record adds to its data: a type and a tag. All
+	// suites of TLS 1.3 have the same.
+	recordOverhead = 17
 )
 
 // errFlight is a handshake that goes on for longer than any replica's.
@@ -106,12 +110,14 @@ func (r *records) fill() error {
 	return err
 }
 
-// ready reports whether a whole record is here that crypto/tls has seen nothing of.
-func (r *records) ready() bool {
+// ready reports whether a whole record is here that crypto/tls has seen nothing of
+// and whose data fit into room bytes.
+func (r *records) ready(room int) bool {
 	if r.left != 0 || r.headerLen != recordHeader && r.headerLen != 0 || r.end-r.start < recordHeader {
 		return false
 	}
-	return r.end-r.start-recordHeader >= int(binary.BigEndian.Uint16(r.in[r.start+3:]))
+	size := int(binary.BigEndian.Uint16(r.in[r.start+3:]))
+	return r.end-r.start-recordHeader >= size && size-recordOverhead <= room
 }
 
 // Write implements net.Conn for crypto/tls.
@@ -126,6 +132,18 @@ func (r *records) Write(b []byte) (int, error) {
 		return len(b), r.put()
 	}
 	return len(b), nil
+}
+
+// rest gives back what traffic has grown. Only the reading side calls it.
+func (r *records) rest() {
+	if r.start == r.end {
+		r.in, r.start, r.end = nil, 0, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.gathering {
+		r.out = nil // put has written all of it
+	}
 }
 
 // begin gathers what is written from here on.

@@ -26,6 +26,7 @@ type Server struct {
 	drained   atomic.Bool
 	lobbies   [2]lobby // by the side of the accepted connection, so that strangers outside do not touch the local replica
 	repeats   repeats
+	tidy      tidy
 	buffered  atomic.Int64 // bytes that the pumps' readers hold
 	open      atomic.Int64 // accepted connections that have not ended
 
@@ -94,6 +95,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-time.After(s.settings.DrainMinDelay):
 	case <-ctx.Done():
 	}
+	s.tidy.stop()
 	s.mu.Lock() // no link enters between this and the orders below
 	s.drained.Store(true)
 	s.mu.Unlock()

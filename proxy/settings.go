@@ -123,7 +123,7 @@ func (s *Settings) limits() wire.Limits {
 // in words. Traffic grows buffers up to it; an idle link holds a fraction.
 func (s *Settings) LinkMemory() (int, string) {
 	const (
-		tlsLeg   = recordsInMax + 2*recordsOutMax + 2*(16<<10+512) + 4<<10 // many records each way, one each in crypto/tls, its own state
+		tlsLeg   = recordsInMax + recordsOutMax + recordsOutMax/4 + 2*(16<<10+512) + 4<<10 // many records each way, one each in crypto/tls, its own state
 		verifier = 8 << 10
 		tokens   = 64 << 10 // 1024 groups
 	)

@@ -14,6 +14,7 @@ type stream struct {
 	*net.TCPConn
 	ahead   []byte // read already, given out first
 	written int64  // bytes that the kernel took; one writer at a time
+	now     attempt
 
 	// source is the leg that the bytes to be written come from. A write that waits
 	// for its reader looks whether it is still there.
@@ -36,11 +37,30 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn. A deadline that passes while the other end still
-// takes bytes is only set anew: under TLS an error of the write below cannot be
-// mended. What counts is what the other end's kernel has acknowledged; the room
-// that is left in our own send buffer is no progress.
+// newStream takes a connection over.
+func newStream(c *net.TCPConn) *stream {
+	s := &stream{TCPConn: c}
+	s.now.of(c)
+	return s
+}
+
+// Write implements net.Conn. Most writes fit into the send buffer: those cost one
+// system call, and no timer.
 func (s *stream) Write(b []byte) (int, error) {
+	sent, err := s.now.write(b)
+	s.written += int64(sent)
+	if err != nil || sent == len(b) {
+		return sent, err
+	}
+	n, err := s.writeOn(b[sent:])
+	return sent + n, err
+}
+
+// writeOn waits for a reader that is slow. A deadline that passes while the other
+// end still takes bytes is only set anew: under TLS an error of the write below
+// cannot be mended. What counts is what the other end's kernel has acknowledged;
+// the room that is left in our own send buffer is no progress.
+func (s *stream) writeOn(b []byte) (int, error) {
 	began := time.Now()
 	progress, taken := began, s.acknowledged()
 	for sent := 0; ; {
@@ -48,6 +68,9 @@ func (s *stream) Write(b []byte) (int, error) {
 		n, err := s.TCPConn.Write(b[sent:])
 		sent += n
 		s.written += int64(n)
+		if err == nil {
+			s.disarm()
+		}
 		if err == nil || !armed || !isTimeout(err) {
 			return sent, err
 		}
@@ -80,6 +103,15 @@ func (s *stream) arm() bool {
 	}
 	s.TCPConn.SetWriteDeadline(time.Now().Add(min(s.stall/stallSteps, waitStep)))
 	return true
+}
+
+// disarm takes a part's time away: what the next write tries at once has none.
+func (s *stream) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stall != 0 && !s.closing {
+		s.TCPConn.SetWriteDeadline(time.Time{})
+	}
 }
 
 // stallSteps is how many times at least a stall is looked at before it is one,

@@ -68,10 +68,13 @@ type holder struct {
 
 // held describes who has a seat. The caller holds the server's mutex.
 func held(at *seat) holder {
-	v := at.claim
 	if at.link != nil {
-		v = at.link.visit
+		return at.link.holder
 	}
+	return at.claim.holder()
+}
+
+func (v *visit) holder() holder {
 	return holder{v.arrived.security, v.source, v.tcp.RemoteAddr().String(), v.since}
 }
 

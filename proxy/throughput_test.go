@@ -40,21 +40,30 @@ func BenchmarkForward(b *testing.B) {
 func BenchmarkPair(b *testing.B) {
 	for _, payload := range []int{600, 16 << 10} {
 		b.Run(fmt.Sprint(payload), func(b *testing.B) {
-			in := start(b, spec{far: proxy.TLS})
-			out := start(b, spec{first: true, far: proxy.TLS, change: func(s *proxy.Settings) {
-				s.Credentials = credentials{in.certs}
-				for i := range s.Peers {
-					s.Peers[i].Address = in.ingress()
-				}
-			}})
-			link := mac.Pair{Dialer: 0, Acceptor: 1}
-			dial := func(ctx context.Context) (*replica.Conn, error) {
-				return out.dialing(link, proxy.Plaintext).Dial(ctx, out.egress())
-			}
-			from, to := out.open(dial, in.upstream, in.accepting(link, proxy.Plaintext))
+			from, to := pairOfGates(b, proxy.TLS)
 			carry(b, from, to, payload)
 		})
 	}
+}
+
+// pairOfGates is a way through two gates with far between them, entered and left
+// in plaintext.
+func pairOfGates(t testing.TB, far proxy.Security) (from, to *replica.Conn) {
+	t.Helper()
+	in := start(t, spec{far: far})
+	out := start(t, spec{first: true, far: far, change: func(s *proxy.Settings) {
+		if far == proxy.TLS {
+			s.Credentials = credentials{in.certs}
+		}
+		for i := range s.Peers {
+			s.Peers[i].Address = in.ingress()
+		}
+	}})
+	link := mac.Pair{Dialer: 0, Acceptor: 1}
+	dial := func(ctx context.Context) (*replica.Conn, error) {
+		return out.dialing(link, proxy.Plaintext).Dial(ctx, out.egress())
+	}
+	return out.open(dial, in.upstream, in.accepting(link, proxy.Plaintext))
 }
 
 // carry writes trains of frames with the given payload into from while the

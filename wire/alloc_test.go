@@ -120,7 +120,7 @@ func pump(r *Reader, stream []byte) (frames int) {
 	r.Filled(copy(r.Free(), stream))
 	for {
 		f, err := r.Next()
-		if f.Head == nil || err != nil {
+		if f.Head() == nil || err != nil {
 			return frames
 		}
 		sink.frame = f
@@ -222,9 +222,9 @@ func BenchmarkReader(b *testing.B) {
 			b.SetBytes(HeaderSize)
 			for n := 0; n < b.N; n += frames {
 				r.Filled(copy(r.Free(), stream))
-				for f, _ := r.Next(); f.Head != nil; f, _ = r.Next() {
+				for f, _ := r.Next(); f.Head() != nil; f, _ = r.Next() {
 					if row.check {
-						sink.ok = SealOK(f.Head)
+						sink.ok = SealOK(f.Head())
 					}
 				}
 			}

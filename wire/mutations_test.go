@@ -67,7 +67,7 @@ func clauses(v *BodyVerifier, b []byte, sender uint8) (found []string) {
 	if err != nil {
 		return []string{"framing"}
 	}
-	h := f.Head
+	h := f.Head()
 	c := h.Command()
 	add := func(clause string, ok bool) {
 		if !ok && !slices.Contains(found, clause) {

@@ -30,9 +30,9 @@ type Limits struct {
 	Buffer int
 }
 
-// readerMin is the memory a Reader starts with. Most links are idle most of the
-// time, so a buffer grows with its traffic and not before.
-const readerMin = 8 << 10
+// readerMin is the memory a Reader starts with, and rests with. Most links are
+// idle most of the time, so a buffer grows with its traffic and not before.
+const readerMin = 512
 
 // Reader cuts a byte stream into frames. It does no I/O: bytes are put in with
 // Free and Filled, and come out with Next as many frames as there are. Frames
@@ -57,16 +57,23 @@ func NewReader(limits Limits) *Reader {
 	return &Reader{limits: limits, buf: make([]byte, min(readerMin, limits.Buffer))}
 }
 
-// Frame is what Next yields.
+// Frame is what Next yields. It is of four words, which the compiler keeps in
+// registers.
 type Frame struct {
-	// Head is nil when more bytes are needed.
-	Head *Header
 	// Bytes is the frame as far as it is there: the whole of it, or for a Long
-	// one the header alone.
+	// one the header alone. It is empty when more bytes are needed.
 	Bytes []byte
 	// Rest is the number of bytes of a Long frame's body; they are taken with
 	// Take. It is zero for a whole frame.
 	Rest int
+}
+
+// Head is the frame's header, nil when more bytes are needed.
+func (f Frame) Head() *Header {
+	if len(f.Bytes) < HeaderSize {
+		return nil
+	}
+	return (*Header)(f.Bytes)
 }
 
 // Long reports whether f is larger than what is stored.
@@ -106,7 +113,7 @@ func (r *Reader) Filled(n int) {
 	r.full = r.end == len(r.buf)
 }
 
-// Next yields the next frame, a Frame without Head when more bytes are needed, or
+// Next yields the next frame, an empty Frame when more bytes are needed, or
 // a *SizeError or *CommandError when framing is lost. After an error the reader
 // must not be used again.
 func (r *Reader) Next() (Frame, error) {
@@ -130,7 +137,7 @@ func (r *Reader) Next() (Frame, error) {
 	if n > r.limits.Store {
 		r.want = n - HeaderSize
 		r.start += HeaderSize
-		return Frame{Head: h, Bytes: in[:HeaderSize], Rest: n - HeaderSize}, nil
+		return Frame{Bytes: in[:HeaderSize], Rest: n - HeaderSize}, nil
 	}
 	if len(in) < n {
 		r.want = n
@@ -138,7 +145,7 @@ func (r *Reader) Next() (Frame, error) {
 	}
 	r.want = 0
 	r.start += n
-	return Frame{Head: h, Bytes: in[:n]}, nil
+	return Frame{Bytes: in[:n]}, nil
 }
 
 // Begun returns the header of the frame under way, once it is in and its body is
@@ -157,7 +164,7 @@ func (r *Reader) Break() Frame {
 	in := r.buf[r.start:r.end]
 	r.want -= HeaderSize
 	r.start += HeaderSize
-	return Frame{Head: (*Header)(in), Bytes: in[:HeaderSize], Rest: r.want}
+	return Frame{Bytes: in[:HeaderSize], Rest: r.want}
 }
 
 // Take yields up to n bytes of a Long frame's body, none when more bytes are
@@ -174,6 +181,16 @@ func (r *Reader) Buffered() int { return r.end - r.start }
 
 // Held returns the memory the reader holds, in bytes.
 func (r *Reader) Held() int { return len(r.buf) }
+
+// Grown reports whether the reader holds more than it rests with.
+func (r *Reader) Grown() bool { return len(r.buf) > readerMin }
+
+// Rest gives back what traffic has grown the buffer by, when nothing is in it.
+func (r *Reader) Rest() {
+	if r.Grown() && !r.Inside() {
+		*r = *NewReader(r.limits)
+	}
+}
 
 // Inside reports whether the stream stands inside a frame and not at a boundary:
 // part of one is in, or a Long one has not been taken to its end.

@@ -17,7 +17,7 @@ func TestReaderGrowsWithTraffic(t *testing.T) {
 			n := copy(r.Free(), stream[:min(len(stream), 1000)])
 			r.Filled(n)
 			stream = stream[n:]
-			if f, err := r.Next(); f.Head != nil || err != nil {
+			if f, err := r.Next(); f.Head() != nil || err != nil {
 				t.Fatalf("%d bytes: got a frame of %d, %v", sent, len(f.Bytes), err)
 			}
 		}
@@ -35,7 +35,7 @@ func TestReaderGrowsWithTraffic(t *testing.T) {
 func TestReaderBound(t *testing.T) {
 	for _, l := range []Limits{{1 << 20, 256, 256}, {1 << 20, 1000, 1000}, {1 << 20, 8 << 10, 12345}, {8 << 20, 256 << 10, 1 << 20}} {
 		r := NewReader(l)
-		if want := min(8<<10, l.Buffer); r.Held() != want {
+		if want := min(readerMin, l.Buffer); r.Held() != want {
 			t.Errorf("%+v: got %d bytes at the start, want %d", l, r.Held(), want)
 		}
 		size := l.MaxFrame
@@ -53,10 +53,10 @@ func TestReaderBound(t *testing.T) {
 // Small frames on a link that is mostly silent do not make the buffer grow.
 func TestReaderStaysSmall(t *testing.T) {
 	r := NewReader(Limits{MaxFrame: 64 << 20, Store: 256 << 10, Buffer: 1 << 20})
-	stream, _ := traffic(0, 700, 0, 44)
+	stream, _ := traffic(44)
 	for range 10000 {
 		r.Filled(copy(r.Free(), stream))
-		for f, err := r.Next(); f.Head != nil; f, err = r.Next() {
+		for f, err := r.Next(); f.Head() != nil; f, err = r.Next() {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func readLimit(t *testing.T, r *Reader, stream []byte, most int) (left []byte, f
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Head != nil {
+		if f.Head() != nil {
 			frame = bytes.Clone(f.Bytes)
 			for rest := f.Rest; rest > 0; {
 				piece := r.Take(rest)
@@ -128,7 +128,7 @@ func TestReaderFreeLimitInside(t *testing.T) {
 	for _, f := range [][]byte{first, long} {
 		stream := slices.Concat(f, second)
 		for cut := 1; cut < len(f); cut++ {
-			r := NewReader(limits)
+			r := roomy(limits)
 			r.Filled(copy(r.Free(), stream[:cut]))
 			left, got := readLimit(t, r, stream[cut:], 1<<20)
 			if !bytes.Equal(got, f) || !bytes.Equal(left, second) {
@@ -143,7 +143,7 @@ func TestReaderFreeLimitInside(t *testing.T) {
 func TestReaderInsideLongFrame(t *testing.T) {
 	f := frame(StateChunk, 1, 0, make([]byte, 2000))
 	stream := slices.Concat(f, claim(Commit, 256))
-	r := NewReader(limits)
+	r := roomy(limits)
 	r.Filled(copy(r.Free(), stream[:256]))
 	g, err := r.Next()
 	if err != nil || !g.Long() || g.Rest != 2000 || !r.Inside() || r.Buffered() != 0 {
@@ -156,7 +156,32 @@ func TestReaderInsideLongFrame(t *testing.T) {
 	if p := r.Take(10); len(p) != 0 || !r.Inside() {
 		t.Errorf("got %d bytes behind the frame, inside %v", len(p), r.Inside())
 	}
-	if h, err := r.Next(); err != nil || h.Head == nil || r.Inside() {
-		t.Errorf("the next frame: got %v, %v, inside %v", h.Head, err, r.Inside())
+	if h, err := r.Next(); err != nil || h.Head() == nil || r.Inside() {
+		t.Errorf("the next frame: got %v, %v, inside %v", h.Head(), err, r.Inside())
+	}
+}
+
+// What traffic has grown is given back between frames, and never with bytes in it.
+func TestReaderRests(t *testing.T) {
+	r := NewReader(Limits{MaxFrame: 64 << 20, Store: 256 << 10, Buffer: 1 << 20})
+	stream, frames := traffic(5000, 300)
+	f := feed{r: r, stream: stream[:len(stream)-1], next: func() int { return 1 << 30 }}
+	got, err := f.frames()
+	if err != nil || len(got) != 1 || !r.Grown() {
+		t.Fatalf("got %d frames, %v, %d bytes of memory; want one and a grown buffer", len(got), err, r.Held())
+	}
+	if r.Rest(); !r.Grown() {
+		t.Fatal("got the memory given back inside a frame")
+	}
+	f.stream = stream[len(stream)-1:]
+	if got, err = f.frames(); err != nil || len(got) != 1 || !bytes.Equal(got[0], frames[1]) {
+		t.Fatalf("got %d frames, %v, want the one that was under way", len(got), err)
+	}
+	if r.Rest(); r.Grown() || r.Held() != readerMin {
+		t.Errorf("got %d bytes of memory at rest, want %d", r.Held(), readerMin)
+	}
+	f.stream = stream
+	if got, err = f.frames(); err != nil || !equalFrames(got, frames) {
+		t.Errorf("got %d frames after a rest, %v", len(got), err)
 	}
 }

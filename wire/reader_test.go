@@ -33,6 +33,13 @@ func traffic(bodies ...int) (stream []byte, frames [][]byte) {
 	return stream, frames
 }
 
+// roomy is a reader that traffic has grown: one read brings many frames.
+func roomy(l Limits) *Reader {
+	r := NewReader(l)
+	r.buf = make([]byte, min(8<<10, l.Buffer))
+	return r
+}
+
 // A feed drives a reader with a stream, never more than next() bytes at a time.
 type feed struct {
 	r      *Reader
@@ -61,7 +68,7 @@ func (f *feed) frames() (frames [][]byte, err error) {
 		switch {
 		case err != nil:
 			return frames, err
-		case g.Head == nil:
+		case g.Head() == nil:
 			if !f.read() {
 				return frames, nil
 			}
@@ -85,12 +92,12 @@ func equalFrames(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal
 // side in memory, so that a run of them is one write.
 func TestReaderManyFrames(t *testing.T) {
 	stream, want := traffic(0, 1, 700, 0, 0, 44, 768)
-	r := NewReader(limits)
+	r := roomy(limits)
 	r.Filled(copy(r.Free(), stream))
 	var run []byte
 	for i, w := range want {
 		f, err := r.Next()
-		if err != nil || !bytes.Equal(f.Bytes, w) || f.Long() || f.Head != (*Header)(f.Bytes) {
+		if err != nil || !bytes.Equal(f.Bytes, w) || f.Long() || f.Head() != (*Header)(f.Bytes) {
 			t.Fatalf("frame %d: got %d bytes, %v, long %v", i, len(f.Bytes), err, f.Long())
 		}
 		if run == nil {
@@ -102,8 +109,8 @@ func TestReaderManyFrames(t *testing.T) {
 			t.Errorf("frame %d: got %d bytes in, inside %v", i, r.Buffered(), r.Inside())
 		}
 	}
-	if f, err := r.Next(); f.Head != nil || err != nil || !bytes.Equal(run, stream) {
-		t.Errorf("at the end: got %v, %v, a run of %d bytes, want %d", f.Head, err, len(run), len(stream))
+	if f, err := r.Next(); f.Head() != nil || err != nil || !bytes.Equal(run, stream) {
+		t.Errorf("at the end: got %v, %v, a run of %d bytes, want %d", f.Head(), err, len(run), len(stream))
 	}
 }
 
@@ -197,12 +204,12 @@ func TestReaderSizes(t *testing.T) {
 				if !errors.As(err, &command) || command.Command != c {
 					t.Errorf("%s: got %v, want a CommandError", name, err)
 				}
-			case err != nil || f.Long() != row.long || (f.Head != nil) != (row.long || row.size == 256):
-				t.Errorf("%s: got %v, %v, long %v", name, f.Head != nil, err, f.Long())
+			case err != nil || f.Long() != row.long || (f.Head() != nil) != (row.long || row.size == 256):
+				t.Errorf("%s: got %v, %v, long %v", name, f.Head() != nil, err, f.Long())
 			case row.long && (f.Rest != int(row.size)-256 || len(f.Bytes) != 256):
 				t.Errorf("%s: got rest %d beside %d bytes", name, f.Rest, len(f.Bytes))
 			}
-			if err != nil && f.Head != nil {
+			if err != nil && f.Head() != nil {
 				t.Errorf("%s: got a frame beside an error", name)
 			}
 			if err == nil {
@@ -220,12 +227,12 @@ func TestReaderCommands(t *testing.T) {
 	for i := range 256 {
 		r := NewReader(limits)
 		r.Filled(copy(r.Free(), append(claim(Commit, 256), claim(Command(i), 256)...)))
-		if f, err := r.Next(); err != nil || f.Head.Command() != Commit {
+		if f, err := r.Next(); err != nil || f.Head().Command() != Commit {
 			t.Fatalf("command %d behind: got %v", i, err)
 		}
 		f, err := r.Next()
 		var command *CommandError
-		if i <= 29 && (err != nil || f.Head == nil) || i > 29 && !errors.As(err, &command) {
+		if i <= 29 && (err != nil || f.Head() == nil) || i > 29 && !errors.As(err, &command) {
 			t.Errorf("§2.1 command %d: got %v", i, err)
 		}
 	}
@@ -245,15 +252,15 @@ func TestReaderBegun(t *testing.T) {
 	var h Header
 	h.SetCommand(StateChunk)
 	Size.Set(&h, uint32(HeaderSize+len(body)))
-	r := NewReader(Limits{MaxFrame: 64 << 20, Store: 256 << 10, Buffer: 1 << 20})
+	r := roomy(Limits{MaxFrame: 64 << 20, Store: 256 << 10, Buffer: 1 << 20})
 	put := func(b []byte) { r.Filled(copy(r.Free(), b)) }
 	put(h[:100])
-	if f, err := r.Next(); f.Head != nil || err != nil || r.Begun() != nil {
-		t.Fatalf("got %v, %v and begun %v of part of a header, want nothing yet", f.Head, err, r.Begun())
+	if f, err := r.Next(); f.Head() != nil || err != nil || r.Begun() != nil {
+		t.Fatalf("got %v, %v and begun %v of part of a header, want nothing yet", f.Head(), err, r.Begun())
 	}
 	put(append(h[100:], body[:10]...))
-	if f, err := r.Next(); f.Head != nil || err != nil || r.Begun() == nil || r.Begun().Command() != StateChunk {
-		t.Fatalf("got %v, %v and begun %v, want the header of the frame under way", f.Head, err, r.Begun())
+	if f, err := r.Next(); f.Head() != nil || err != nil || r.Begun() == nil || r.Begun().Command() != StateChunk {
+		t.Fatalf("got %v, %v and begun %v, want the header of the frame under way", f.Head(), err, r.Begun())
 	}
 	f := r.Break()
 	if f.Rest != len(body) || !f.Long() {
@@ -265,7 +272,7 @@ func TestReaderBegun(t *testing.T) {
 	put(append(body[10:], h[:]...))
 	rest -= len(r.Take(rest))
 	f, err := r.Next()
-	if rest != 0 || err != nil || f.Head == nil || f.Head.Command() != Commit {
-		t.Errorf("got %d bytes left, %v and %v, want the frame behind it", rest, f.Head, err)
+	if rest != 0 || err != nil || f.Head() == nil || f.Head().Command() != Commit {
+		t.Errorf("got %d bytes left, %v and %v, want the frame behind it", rest, f.Head(), err)
 	}
 }

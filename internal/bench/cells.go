@@ -198,7 +198,7 @@ func (c idle) measure(t *target, s *sample) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Second)
+	time.Sleep(3 * time.Second) // whoever gives memory back later than that keeps it
 	s.Values = map[string]float64{kibEach: float64(memory(t.pids())-before) / 1024 / float64(c.links)}
 	return nil
 }

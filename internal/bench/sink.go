@@ -70,18 +70,18 @@ func (d *drain) conn() io.ReadWriter {
 func (d *drain) take(r *wire.Reader) error {
 	for {
 		f, err := r.Next()
-		if err != nil || f.Head == nil {
+		if err != nil || f.Head() == nil {
 			return err
 		}
 		if f.Long() {
 			return errors.New("got a frame larger than the bench sends")
 		}
-		if !right(f.Head) {
+		if !right(f.Head()) {
 			d.seen.wrong++
 			continue
 		}
-		if group, _ := f.Head.Group(); f.Head.Command() == wire.Commit && group != groupLoad {
-			if err := d.asked(f.Head); err != nil {
+		if group, _ := f.Head().Group(); f.Head().Command() == wire.Commit && group != groupLoad {
+			if err := d.asked(f.Head()); err != nil {
 				return err
 			}
 			continue

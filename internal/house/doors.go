@@ -132,7 +132,7 @@ func guests() []guest {
 		{"github.com/mattn/go-isatty", []string{"cmd"}, "so is the question whether there is one"},
 		{"github.com/spf13/cobra", []string{"cmd"}, "the command line ends in cmd"},
 		{"github.com/spf13/pflag", []string{"cmd"}, "the command line ends in cmd"},
-		{"golang.org/x/sys", []string{"proxy", "cmd"}, "socket options belong to the road, signals to the program"},
+		{"golang.org/x/sys", []string{"proxy", "cmd", "internal/bench"}, "socket options belong to the road, signals to the program, processors to a measurement"},
 	}
 }
 

@@ -253,20 +253,20 @@ func (n *Node) frames(p *peer, r *wire.Reader, frame *[]byte) error {
 	for {
 		if *frame == nil {
 			next, err := r.Next()
-			if err == nil && next.Head != nil {
-				err = header(next.Head)
+			if err == nil && next.Head() != nil {
+				err = header(next.Head())
 			}
 			if err != nil {
 				fault := &Fault{Replica: n.cfg.ID, Peer: p.id, Err: err}
-				if next.Head != nil {
-					fault.Head = *next.Head
+				if next.Head() != nil {
+					fault.Head = *next.Head()
 				}
 				return fault
 			}
-			if next.Head == nil {
+			if next.Head() == nil {
 				return nil
 			}
-			*frame = append(make([]byte, 0, wire.Size.Get(next.Head)), next.Bytes...)
+			*frame = append(make([]byte, 0, wire.Size.Get(next.Head())), next.Bytes...)
 		}
 		for len(*frame) < cap(*frame) {
 			more := r.Take(cap(*frame) - len(*frame))

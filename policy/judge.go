@@ -170,8 +170,8 @@ func (j *Judge) remembered(h *wire.Header, c wire.Command, v *Verdict) bool {
 // Body judges the body of a frame that is there as a whole and whose header
 // passed; v is the header's verdict and is returned with what was found added.
 func (j *Judge) Body(h *wire.Header, body []byte, v Verdict) Verdict {
-	if wire.BodyKindOf(h) == wire.BodyUnsealed && len(body) == 0 {
-		return v
+	if wire.BodyKindOf(h) == wire.BodyUnsealed {
+		return v // which no suffix is
 	}
 	return j.BodyResult(h, j.Verifier().Verify(h, body), body, v)
 }

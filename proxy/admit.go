@@ -49,17 +49,19 @@ type visit struct {
 }
 
 func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
-	v := &visit{server: s, settings: s.settings, since: time.Now(), gone: make(chan struct{}), tcp: c, peer: peer, direction: egress}
+	v := &visit{server: s, settings: s.settings.Load(), since: time.Now(), gone: make(chan struct{}), tcp: c, direction: egress}
 	v.ctx, v.cancel = context.WithCancelCause(s.admitting)
 	v.arrived = newLeg(c, near)
-	if peer == nil {
+	if peer != nil {
+		v.peer = v.settings.peer(peer.ID) // it may be somewhere else by now
+	} else {
 		v.direction, v.arrived.side = ingress, far
 	}
 	v.lobby = &s.lobbies[v.arrived.side]
 	if addr, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		v.source = sourceOf(addr.AddrPort())
 	}
-	v.log = s.settings.Log.With("direction", v.direction, "remote", c.RemoteAddr().String())
+	v.log = v.settings.Log.With("direction", v.direction, "remote", c.RemoteAddr().String())
 	return v
 }
 
@@ -192,6 +194,9 @@ func (v *visit) hello() *refusal {
 		v.peer = v.settings.peer(id)
 	}
 	v.log = v.log.With("peer", v.peer.ID)
+	if r := v.identify(v.arrived); r != nil {
+		return r
+	}
 	return v.tolerate(v.arrived, h)
 }
 

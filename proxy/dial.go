@@ -60,6 +60,9 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 		if r := l.handshake(ctx, l.secureWith(tls.Client, config), explain); r != nil {
 			return r
 		}
+		if r := v.identify(l); r != nil {
+			return r
+		}
 	}
 	d := mac.NewDialer(t.pair, v.macOptions(t.security, l.binding))
 	hello := d.Hello(nonce())

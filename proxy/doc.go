@@ -10,10 +10,11 @@
 //	secure   TLS on a leg, and the exporter that binds the MAC to it
 //	admit    the acceptor's half of a handshake: Hello, Challenge, Finish
 //	dial     the dialer's half, and the proof that a plaintext leg lives
+//	identity whose certificate it is
 //	join     ingress and egress: which leg is proven before which
 //	link     two proven legs, two pumps
 //	pump     read, judge, write
-//	drain    how a link ends
+//	apply    other settings for a running gate
 //	refuse   the vocabulary of endings; every refusal ends there
 //
 // Goroutines: one per listener (acceptLoop), one per connection from accept to

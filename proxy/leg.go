@@ -34,6 +34,8 @@ type leg struct {
 	replica  uint8 // who is at the other end, once the handshake says so
 	security Security
 	binding  mac.Binding
+	state    *tls.ConnectionState // of its TLS, nil elsewhere
+	identity Identity             // what its certificate said when it was admitted
 }
 
 func newLeg(c *net.TCPConn, side side) *leg {

@@ -132,7 +132,7 @@ func (l *leg) handshake(ctx context.Context, c *tls.Conn, explain func(error) TL
 	if err != nil {
 		return &refusal{ending: TLSAlert, got: err.Error(), want: "an exporter"}
 	}
-	l.io, l.security, l.binding = c, TLS, mac.TLS([mac.ExporterSize]byte(exporter))
+	l.io, l.security, l.binding, l.state = c, TLS, mac.TLS([mac.ExporterSize]byte(exporter)), &state
 	return nil
 }
 

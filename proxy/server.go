@@ -16,7 +16,8 @@ import (
 // Server is the gate: its listeners, the connections in handshake and the links.
 // New, then Start, then Shutdown, each once.
 type Server struct {
-	settings  *Settings
+	settings  atomic.Pointer[Settings] // of whoever comes next; a link keeps those it was admitted under
+	applying  sync.Mutex               // one Apply at a time
 	chain     policy.Chain
 	admitting context.Context // done when no connection is admitted any more
 	refuseAll context.CancelFunc
@@ -40,12 +41,13 @@ func New(settings Settings) (*Server, error) {
 	if err := settings.prepare(); err != nil {
 		return nil, err
 	}
-	s := &Server{settings: &settings, links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
+	s := &Server{links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
+	s.settings.Store(&settings)
 	for i := range s.lobbies {
-		s.lobbies[i].all, s.lobbies[i].perSource = s.settings.Handshakes, s.settings.PerSource
+		s.lobbies[i].all, s.lobbies[i].perSource = settings.Handshakes, settings.PerSource
 	}
 	// All of the local replica's own dials come from one address.
-	s.lobbies[near].perSource = s.settings.Handshakes
+	s.lobbies[near].perSource = settings.Handshakes
 	s.admitting, s.refuseAll = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -53,7 +55,8 @@ func New(settings Settings) (*Server, error) {
 // Start binds every listener and begins to accept. It returns when all are bound,
 // or an error and nothing is.
 func (s *Server) Start(ctx context.Context) error {
-	doors, err := bindAll(ctx, s.settings)
+	set := s.settings.Load()
+	doors, err := bindAll(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -63,7 +66,7 @@ func (s *Server) Start(ctx context.Context) error {
 		if d.peer != nil {
 			direction, to = egress, "replica "+decimal(d.peer.ID)
 		}
-		s.settings.Log.Info("listening", "direction", direction, "listen", d.ln.Addr().String(), "to", to)
+		set.Log.Info("listening", "direction", direction, "listen", d.ln.Addr().String(), "to", to)
 		s.accepting.Go(func() { s.acceptLoop(d) })
 	}
 	return nil
@@ -91,7 +94,7 @@ var ErrDeadline = errors.New("proxy: got links that did not reach a frame's end 
 // returns ErrDeadline.
 func (s *Server) Shutdown(ctx context.Context) error {
 	select {
-	case <-time.After(s.settings.DrainMinDelay):
+	case <-time.After(s.settings.Load().DrainMinDelay):
 	case <-ctx.Done():
 	}
 	s.mu.Lock() // no link enters between this and the orders below

@@ -32,12 +32,18 @@ type PeerStatus struct {
 
 // LinkStatus is one link.
 type LinkStatus struct {
-	Near   string    `json:"near"`   // security
-	Far    string    `json:"far"`    // security
-	Remote string    `json:"remote"` // address of the far leg
-	Since  time.Time `json:"since"`
-	In     WayStatus `json:"in"`
-	Out    WayStatus `json:"out"`
+	Near   string `json:"near"`   // security
+	Far    string `json:"far"`    // security
+	Remote string `json:"remote"` // address of the far leg
+	// Identity is what is known of who is at the far end: "certificate" for a
+	// certificate of that replica, "membership" for one that holds the secret,
+	// empty in plaintext. Name is the one in the certificate.
+	Identity     string     `json:"identity,omitempty"`
+	Name         string     `json:"name,omitempty"`
+	PeerNotAfter *time.Time `json:"peer_not_after,omitempty"` // end of its certificate
+	Since        time.Time  `json:"since"`
+	In           WayStatus  `json:"in"`
+	Out          WayStatus  `json:"out"`
 }
 
 // WayStatus is one direction of a link.
@@ -89,10 +95,11 @@ func (s *Server) noteEnding(peer uint8, e Ending) {
 func (s *Server) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Replica: int(s.settings.Local), Replicas: s.settings.Replicas, Draining: s.stopping(), Connections: s.open.Load()}
-	for _, p := range s.settings.Peers {
+	set := s.settings.Load()
+	st := Status{Replica: int(set.Local), Replicas: set.Replicas, Draining: s.stopping(), Connections: s.open.Load()}
+	for _, p := range set.Peers {
 		ps := PeerStatus{Peer: int(p.ID), Direction: egress, Security: string(p.Security), Links: []LinkStatus{}}
-		if p.ID < s.settings.Local {
+		if p.ID < set.Local {
 			ps.Direction = ingress
 		}
 		at := s.seat(p.ID)
@@ -115,6 +122,13 @@ func (s *Server) Status() Status {
 
 func (l *link) status() LinkStatus {
 	far := l.far.Load()
-	return LinkStatus{Near: string(l.near.security), Far: string(far.security), Remote: far.tcp.RemoteAddr().String(),
+	st := LinkStatus{Near: string(l.near.security), Far: string(far.security), Remote: far.tcp.RemoteAddr().String(),
 		Since: l.started, In: l.in.seen.snapshot(), Out: l.out.seen.snapshot()}
+	if far.security != Plaintext {
+		st.Identity, st.Name = far.identity.level(), far.identity.Name
+	}
+	if at := far.identity.NotAfter; !at.IsZero() {
+		st.PeerNotAfter = &at
+	}
+	return st
 }

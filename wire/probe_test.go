@@ -46,11 +46,11 @@ func TestShows(t *testing.T) {
 		hello := NewHello(testCluster, 1, nonce)
 		got, ok := hello.Shows()
 		if want := which == 'c' || which == 'o'; ok != want || int(got) != which {
-			t.Errorf("%q: got %q, %v, want %v", which, got, ok, want)
+			t.Errorf("%#x: got %#x, %v, want %v", which, got, ok, want)
 		}
 		hello[HelloNonce] ^= 1
 		if _, ok := hello.Shows(); ok {
-			t.Errorf("%q: got a showing without the mark", which)
+			t.Errorf("%#x: got a showing without the mark", which)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package proxy
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // A RestartError is a change that Apply does not make.
 type RestartError struct {
@@ -14,7 +17,8 @@ func (e *RestartError) Error() string {
 
 // Apply gives the gate other settings, all of them at one moment. Whoever comes
 // from then on is admitted under them; a link keeps those that it was admitted
-// under, and goes on. Faulty settings, and a change that needs a restart (a
+// under. Links that the new settings no longer support are made anew within
+// ReauthWindow, after Apply has returned. Faulty settings, and a change that needs a restart (a
 // *RestartError), change nothing.
 func (s *Server) Apply(settings Settings) error {
 	if err := settings.prepare(); err != nil {
@@ -25,7 +29,15 @@ func (s *Server) Apply(settings Settings) error {
 	if err := s.settings.Load().stays(&settings); err != nil {
 		return err
 	}
+	settings.applied = time.Now()
+	s.mu.Lock()
+	changed := s.meet(&settings)
 	s.settings.Store(&settings)
+	s.mu.Unlock()
+	if changed {
+		wake(s.secretsChanged)
+	}
+	wake(s.judged)
 	return nil
 }
 

@@ -33,15 +33,12 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(v.ctx, v.settings.ProveTimeout)
 	defer cancel()
-	dialer := net.Dialer{KeepAlive: -1}
-	c, err := dialer.DialContext(ctx, "tcp", t.address)
-	if err != nil {
-		return nil, dialRefusal(t, err)
+	l, r := connect(ctx, t)
+	if r != nil {
+		return nil, r
 	}
-	l := newLeg(c.(*net.TCPConn), t.side)
-	l.replica, l.security = t.replica, t.security
 	release := context.AfterFunc(ctx, func() { l.tcp.SetDeadline(time.Now()) })
-	r := v.prove(ctx, l, t)
+	r = v.prove(ctx, l, t)
 	if !release() && r == nil { // the time was up in the very moment it was proven
 		r = &refusal{ending: HandshakeTimeout, got: "a proof too late", want: "one within timeouts.prove"}
 	}
@@ -53,6 +50,18 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	return l, nil
 }
 
+// connect makes a leg to t, on which nothing has been said.
+func connect(ctx context.Context, t target) (*leg, *refusal) {
+	dialer := net.Dialer{KeepAlive: -1}
+	c, err := dialer.DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return nil, dialRefusal(t, err)
+	}
+	l := newLeg(c.(*net.TCPConn), t.side)
+	l.replica, l.security = t.replica, t.security
+	return l, nil
+}
+
 // prove runs the dialer's half on a connected leg (§7.1).
 func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if t.security == TLS {
@@ -60,11 +69,11 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 		if r := l.handshake(ctx, l.secureWith(tls.Client, config), explain); r != nil {
 			return r
 		}
-		if r := v.identify(l); r != nil {
+		if r := v.settings.identified(l); r != nil {
 			return r
 		}
 	}
-	d := mac.NewDialer(t.pair, v.macOptions(t.security, l.binding))
+	d := mac.NewDialer(t.pair, v.settings.macOptions(t.security, l.binding))
 	hello := d.Hello(nonce())
 	if _, err := l.io.Write(hello[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
@@ -86,7 +95,7 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if _, err := l.io.Write(finish[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
 	}
-	v.proved(l, slot)
+	v.proved(l, slot, d.Session())
 	// There is no answer to a Finish. A gate whose replica is down, and a replica
 	// that has a connection of ours already, end the leg at once.
 	return l.lives()

@@ -31,10 +31,10 @@ func (i Identity) level() string {
 	return i.Level
 }
 
-// identify asks the credentials who is at the other end of a leg whose replica is
-// known. A leg without TLS has nothing to be asked about.
-func (v *visit) identify(l *leg) *refusal {
-	identity, fault := v.settings.identify(l)
+// identified asks the credentials who is at the other end of a leg whose replica
+// is known, and notes it.
+func (s *Settings) identified(l *leg) *refusal {
+	identity, fault := s.identify(l)
 	if fault != nil {
 		return &refusal{ending: fault.Ending, got: fault.Detail, want: "a certificate of replica " + decimal(l.replica)}
 	}
@@ -42,6 +42,8 @@ func (v *visit) identify(l *leg) *refusal {
 	return nil
 }
 
+// identify is the question alone. A leg without TLS has nothing to be asked about,
+// and where there are no certificates any more nobody can judge one.
 func (s *Settings) identify(l *leg) (Identity, *TLSFault) {
 	if l.state == nil || s.Credentials == nil {
 		return Identity{}, nil

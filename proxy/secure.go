@@ -50,6 +50,9 @@ func (v *visit) firstFrame() (*wire.Header, *refusal) {
 	}
 	r = readHello(v.arrived, h, n, v.settings.MaxFrame)
 	v.probing = h.IsProbe()
+	if which, ok := h.Shows(); ok && v.direction == ingress {
+		v.showing = which
+	}
 	if r != nil {
 		return nil, r
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/policy"
 )
 
@@ -34,6 +35,15 @@ type Server struct {
 	links map[*link]struct{}
 	seats map[uint8]*seat
 	near  int // near legs of links
+	// proofs are what each replica has proved of our secrets, by id; born is the
+	// order in which those appeared, the same for what came at one moment.
+	proofs map[uint8]*proofs
+	born   map[mac.Fingerprint]int
+	// entered is closed, and replaced, whenever a link has entered.
+	entered chan struct{}
+
+	judged         chan struct{} // wakes remakeLoop: links may be no longer supported
+	secretsChanged chan struct{} // wakes showLoop
 }
 
 // New checks the settings and returns a server that is not yet listening.
@@ -41,7 +51,9 @@ func New(settings Settings) (*Server, error) {
 	if err := settings.prepare(); err != nil {
 		return nil, err
 	}
-	s := &Server{links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
+	s := &Server{links: map[*link]struct{}{}, seats: map[uint8]*seat{}, proofs: map[uint8]*proofs{}, born: map[mac.Fingerprint]int{},
+		entered: make(chan struct{}), judged: make(chan struct{}, 1), secretsChanged: make(chan struct{}, 1)}
+	s.meet(&settings)
 	s.settings.Store(&settings)
 	for i := range s.lobbies {
 		s.lobbies[i].all, s.lobbies[i].perSource = settings.Handshakes, settings.PerSource
@@ -69,6 +81,8 @@ func (s *Server) Start(ctx context.Context) error {
 		set.Log.Info("listening", "direction", direction, "listen", d.ln.Addr().String(), "to", to)
 		s.accepting.Go(func() { s.acceptLoop(d) })
 	}
+	s.work.Go(s.remakeLoop)
+	s.work.Go(s.showLoop)
 	return nil
 }
 
@@ -157,7 +171,23 @@ func (s *Server) enter(l *link) (refused Ending) {
 	at.link, at.claim = l, nil
 	s.links[l] = struct{}{}
 	s.near++
+	close(s.entered)
+	s.entered = make(chan struct{})
+	if p := s.proofsOf(l.peer.ID); p.kind == KindNative {
+		p.kind = KindUnknown // somebody else may answer there by now
+	}
+	if l.settings != s.settings.Load() {
+		wake(s.judged) // it was being made when others were applied
+	}
 	return ""
+}
+
+// wake wakes the one goroutine that waits on a channel with room for one word.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it has been woken already
+	}
 }
 
 // nearEnded frees the seat: the local replica no longer has this connection. With

@@ -87,6 +87,8 @@ type Settings struct {
 	Log *slog.Logger
 	// Metrics gets the counts; nil counts nothing.
 	Metrics Metrics
+
+	applied time.Time // when Apply took them, zero for New's
 }
 
 // Peer is another replica.

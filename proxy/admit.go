@@ -112,7 +112,7 @@ func (v *visit) allowed() (tlsAllowed, plainAllowed bool) {
 	for _, p := range v.settings.Peers {
 		if p.ID < v.settings.Local {
 			tlsAllowed = tlsAllowed || p.Security == TLS
-			plainAllowed = plainAllowed || p.Security != TLS
+			plainAllowed = plainAllowed || p.Security != TLS || v.settings.Mode == Permissive
 		}
 	}
 	return tlsAllowed, plainAllowed
@@ -163,7 +163,7 @@ func (v *visit) hello() *refusal {
 		return r
 	}
 	id := wire.Replica.Get(h)
-	need := v.required(id)
+	need := v.due(h)
 	v.acceptor = mac.NewAcceptor(v.entrance().Acceptor, v.macOptions(need, v.arrived.binding))
 	if err := v.acceptor.Hello(h); err != nil {
 		r := macRefusal(err)
@@ -263,8 +263,10 @@ func (v *visit) handshaken(role string, r *refusal, began time.Time) {
 	v.settings.Metrics.Handshake(role, result, time.Since(began))
 }
 
-// proved notes which secret the other end of a leg has.
+// proved notes that the other end of a leg has proved itself, and with which
+// secret.
 func (v *visit) proved(l *leg, slot mac.Slot) {
+	v.remember(l)
 	if l.side == far {
 		v.settings.Metrics.SecretProof(decimal(l.replica), string(slot))
 	}

@@ -26,6 +26,8 @@ type Server struct {
 	drained   atomic.Bool
 	lobbies   [2]lobby // by the side of the accepted connection, so that strangers outside do not touch the local replica
 	repeats   repeats
+	proofs    *proofs      // what peers have proved
+	findings  findings     // what they spoke when this gate dialed them
 	buffered  atomic.Int64 // bytes that the pumps' readers hold
 	open      atomic.Int64 // accepted connections that have not ended
 
@@ -40,7 +42,7 @@ func New(settings Settings) (*Server, error) {
 	if err := settings.prepare(); err != nil {
 		return nil, err
 	}
-	s := &Server{settings: &settings, links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
+	s := &Server{settings: &settings, links: map[*link]struct{}{}, seats: map[uint8]*seat{}, proofs: newProofs(settings.Memory)}
 	for i := range s.lobbies {
 		s.lobbies[i].all, s.lobbies[i].perSource = s.settings.Handshakes, s.settings.PerSource
 	}

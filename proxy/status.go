@@ -15,7 +15,10 @@ type Status struct {
 	Replicas    int          `json:"replicas"`
 	Draining    bool         `json:"draining"`
 	Connections int64        `json:"connections"` // accepted and not ended, links among them
-	Peers       []PeerStatus `json:"peers"`       // by id
+	Mode        Mode         `json:"mode"`
+	StrictReady bool         `json:"strict_ready"`
+	Awaited     []Awaited    `json:"awaited,omitempty"` // before strict mode, by id
+	Peers       []PeerStatus `json:"peers"`             // by id
 }
 
 // PeerStatus is what a gate knows of one other replica.
@@ -23,7 +26,9 @@ type PeerStatus struct {
 	Peer      int    `json:"peer"`
 	Direction string `json:"direction"` // ingress: it dials us; egress: our replica dials it
 	Security  string `json:"security"`  // of the far leg, as configured
-	Up        bool   `json:"up"`
+	// Proved is the strongest security it has ever proved, empty: nothing.
+	Proved Security `json:"proved,omitempty"`
+	Up     bool     `json:"up"`
 	// LastEnding is why its last connection ended, LastEnded when.
 	LastEnding Ending       `json:"last_ending,omitempty"`
 	LastEnded  *time.Time   `json:"last_ended,omitempty"`
@@ -87,13 +92,18 @@ func (s *Server) noteEnding(peer uint8, e Ending) {
 
 // Status returns a snapshot.
 func (s *Server) Status() Status {
+	strict := s.StrictReady()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Replica: int(s.settings.Local), Replicas: s.settings.Replicas, Draining: s.stopping(), Connections: s.open.Load()}
+	st := Status{Replica: int(s.settings.Local), Replicas: s.settings.Replicas, Draining: s.stopping(), Connections: s.open.Load(),
+		Mode: s.settings.Mode, StrictReady: strict.Ready, Awaited: strict.Awaited}
 	for _, p := range s.settings.Peers {
 		ps := PeerStatus{Peer: int(p.ID), Direction: egress, Security: string(p.Security), Links: []LinkStatus{}}
 		if p.ID < s.settings.Local {
 			ps.Direction = ingress
+		}
+		if proved := s.proofs.proved(p.ID); proved != Plaintext {
+			ps.Proved = proved
 		}
 		at := s.seat(p.ID)
 		ps.Up = at.link != nil

@@ -33,7 +33,7 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(v.ctx, v.settings.ProveTimeout)
 	defer cancel()
-	l, r := v.connect(ctx, t)
+	l, r := connect(ctx, t)
 	if r != nil {
 		return nil, r
 	}
@@ -42,18 +42,6 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	if r != nil {
 		return nil, r
 	}
-	return l, nil
-}
-
-// connect makes a leg toward t on which nothing has been said.
-func (v *visit) connect(ctx context.Context, t target) (*leg, *refusal) {
-	dialer := net.Dialer{KeepAlive: -1}
-	c, err := dialer.DialContext(ctx, "tcp", t.address)
-	if err != nil {
-		return nil, dialRefusal(t, err)
-	}
-	l := newLeg(c.(*net.TCPConn), t.side)
-	l.replica, l.security = t.replica, t.security
 	return l, nil
 }
 
@@ -73,6 +61,18 @@ func (l *leg) attempt(ctx context.Context, proof func() *refusal) *refusal {
 	return nil
 }
 
+// connect makes a leg to t, on which nothing has been said.
+func connect(ctx context.Context, t target) (*leg, *refusal) {
+	dialer := net.Dialer{KeepAlive: -1}
+	c, err := dialer.DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return nil, dialRefusal(t, err)
+	}
+	l := newLeg(c.(*net.TCPConn), t.side)
+	l.replica, l.security = t.replica, t.security
+	return l, nil
+}
+
 // prove runs the dialer's half on a connected leg (§7.1).
 func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if t.security == TLS {
@@ -83,15 +83,18 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	return v.shake(l, t)
 }
 
-// secure puts TLS on a leg that this gate dialed.
+// secure puts TLS on a leg that this gate dialed, and asks whose certificate came.
 func (v *visit) secure(ctx context.Context, l *leg, t target) *refusal {
 	config, explain := v.settings.Credentials.Client(t.name)
-	return l.handshake(ctx, l.secureWith(tls.Client, config), explain)
+	if r := l.handshake(ctx, l.secureWith(tls.Client, config), explain); r != nil {
+		return r
+	}
+	return v.settings.identified(l)
 }
 
 // shake says Hello, and proves both sides where the leg is not plaintext.
 func (v *visit) shake(l *leg, t target) *refusal {
-	d := mac.NewDialer(t.pair, v.macOptions(t.security, l.binding))
+	d := mac.NewDialer(t.pair, v.settings.macOptions(t.security, l.binding))
 	hello := d.Hello(nonce())
 	if _, err := l.io.Write(hello[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
@@ -118,7 +121,7 @@ func (v *visit) conclude(l *leg, d *mac.Dialer, h *wire.Header) *refusal {
 	if _, err := l.io.Write(finish[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
 	}
-	v.proved(l, slot)
+	v.proved(l, slot, d.Session())
 	// There is no answer to a Finish. A gate whose replica is down, and a replica
 	// that has a connection of ours already, end the leg at once.
 	return l.lives()

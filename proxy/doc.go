@@ -10,6 +10,7 @@
 //	secure     TLS on a leg, and the exporter that binds the MAC to it
 //	admit      the acceptor's half of a handshake: Hello, Challenge, Finish
 //	dial       the dialer's half, and the proof that a plaintext leg lives
+//	identity   whose certificate it is
 //	permissive strict and permissive: what a peer may speak
 //	search     what a peer speaks that may speak less than strict asks
 //	memory     which security each peer has proved
@@ -17,6 +18,7 @@
 //	link       two proven legs, two pumps
 //	pump       read, judge, write
 //	drain      how a link ends
+//	apply      other settings for a running gate
 //	ready      whether strict mode would cut anybody
 //	refuse     the vocabulary of endings; every refusal ends there
 //

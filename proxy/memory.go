@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 )
 
@@ -37,30 +36,11 @@ func (m *processMemory) Reset(id uint8) error {
 	return nil
 }
 
-// strength orders securities; what is none of them is as weak as plaintext.
-func (s Security) strength() int {
-	return max(0, slices.Index([]Security{Plaintext, PSK, TLS}, s))
-}
-
-func stronger(a, b Security) Security {
-	if a.strength() > b.strength() {
-		return a
-	}
-	return b
-}
-
-func weaker(a, b Security) Security {
-	if a.strength() < b.strength() {
-		return a
-	}
-	return b
-}
-
-// proofs is what a server remembers of its peers' proofs: a Memory, and before it
+// memory is what a server remembers of its peers' proofs: a Memory, and before it
 // what has been proved in this process. The Memory may be a file on a disk that
 // hangs, and no handshake waits for that.
-type proofs struct {
-	memory Memory
+type memory struct {
+	kept Memory
 
 	mu    sync.Mutex
 	since map[uint8]Security // changes of this process; plaintext: forgotten
@@ -69,53 +49,53 @@ type proofs struct {
 	keeping sync.Mutex
 }
 
-func newProofs(m Memory) *proofs {
+func newMemory(m Memory) *memory {
 	if m == nil {
 		m = new(processMemory)
 	}
-	return &proofs{memory: m, since: map[uint8]Security{}}
+	return &memory{kept: m, since: map[uint8]Security{}}
 }
 
 // proved is the strongest security that a peer has proved, plaintext when none.
-func (p *proofs) proved(id uint8) Security {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.locked(id)
+func (m *memory) proved(id uint8) Security {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.locked(id)
 }
 
-func (p *proofs) locked(id uint8) Security {
-	if s, ok := p.since[id]; ok {
+func (m *memory) locked(id uint8) Security {
+	if s, ok := m.since[id]; ok {
 		return s
 	}
-	return stronger(p.memory.Proved(id), Plaintext)
+	return strongest(m.kept.Proved(id), Plaintext)
 }
 
 // prove notes a proof, and says whether it is more than was known.
-func (p *proofs) prove(id uint8, s Security) (news bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.locked(id).strength() >= s.strength() {
+func (m *memory) prove(id uint8, s Security) (news bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !weaker(m.locked(id), s) {
 		return false
 	}
-	p.since[id] = s
+	m.since[id] = s
 	return true
 }
 
 // forget notes that a peer has proved nothing.
-func (p *proofs) forget(id uint8) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.since[id] = Plaintext
+func (m *memory) forget(id uint8) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.since[id] = Plaintext
 }
 
 // keep takes what is known of a peer now into the Memory.
-func (p *proofs) keep(id uint8) error {
-	p.keeping.Lock()
-	defer p.keeping.Unlock()
-	if s := p.proved(id); s != Plaintext {
-		return p.memory.Prove(id, s)
+func (m *memory) keep(id uint8) error {
+	m.keeping.Lock()
+	defer m.keeping.Unlock()
+	if s := m.proved(id); s != Plaintext {
+		return m.kept.Prove(id, s)
 	}
-	return p.memory.Reset(id)
+	return m.kept.Reset(id)
 }
 
 // remember notes what the other end of a far leg has proved. It is called when
@@ -123,12 +103,12 @@ func (p *proofs) keep(id uint8) error {
 // certificate and no membership.
 func (v *visit) remember(l *leg) {
 	s, id := v.server, l.replica
-	if l.side != far || !s.proofs.prove(id, l.security) {
+	if l.side != far || !s.memory.prove(id, l.security) {
 		return
 	}
 	v.log.Info("peer proved itself", "security", string(l.security))
 	s.work.Go(func() {
-		if err := s.proofs.keep(id); err != nil {
+		if err := s.memory.keep(id); err != nil {
 			v.log.Warn("proof not kept", "got", err.Error(), "want", "a memory that outlives this process")
 		}
 	})
@@ -138,11 +118,11 @@ func (v *visit) remember(l *leg) {
 // in permissive mode it may be weaker again. Its link stays. An error says that
 // there is no such peer, or that the Memory may have it again after a restart.
 func (s *Server) ResetPeer(id uint8) error {
-	if s.settings.peer(id) == nil {
+	if s.settings.Load().peer(id) == nil {
 		return fmt.Errorf("proxy: got peer %d, want the id of another replica of the roster", id)
 	}
-	s.proofs.forget(id)
+	s.memory.forget(id)
 	s.findings.forget(id)
-	s.settings.Log.Info("peer reset", "peer", id)
-	return s.proofs.keep(id)
+	s.settings.Load().Log.Info("peer reset", "peer", id)
+	return s.memory.keep(id)
 }

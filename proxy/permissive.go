@@ -1,6 +1,10 @@
 package proxy
 
-import "github.com/replgate/replgate/wire"
+import (
+	"slices"
+
+	"github.com/replgate/replgate/wire"
+)
 
 // Mode says whether peers must speak what Settings ask of them.
 type Mode string
@@ -18,7 +22,7 @@ func (v *visit) bounds(p *Peer) (most, least Security) {
 	if v.settings.Mode != Permissive {
 		return p.Security, p.Security
 	}
-	return p.Security, weaker(p.Security, v.server.proofs.proved(p.ID))
+	return p.Security, weakest(p.Security, v.server.memory.proved(p.ID))
 }
 
 // due is what an admitted dialer must speak, from what its connection and its
@@ -38,5 +42,26 @@ func (v *visit) due(h *wire.Header) Security {
 	case h.HasNonce():
 		offered = PSK
 	}
-	return weaker(most, stronger(least, offered))
+	return weakest(most, strongest(least, offered))
+}
+
+// weaker reports whether a security protects less than another. What is none of
+// the three protects least.
+func weaker(a, b Security) bool {
+	rank := []Security{Plaintext, PSK, TLS}
+	return slices.Index(rank, a) < slices.Index(rank, b)
+}
+
+func weakest(a, b Security) Security {
+	if weaker(a, b) {
+		return a
+	}
+	return b
+}
+
+func strongest(a, b Security) Security {
+	if weaker(a, b) {
+		return b
+	}
+	return a
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Readiness says whether strict mode would cut nobody, and if not, who is awaited.
+// Readiness says whether strict mode would cut nobody, and if it would, whom.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// Awaited are the peers that are not ready, by id.
-	Awaited []Awaited `json:"awaited,omitempty"`
+	// NotReady are the peers that are not, by id.
+	NotReady []NotReady `json:"not_ready,omitempty"`
 }
 
-// Awaited is a peer that is not ready for strict mode.
-type Awaited struct {
+// NotReady is a peer that is not ready for strict mode.
+type NotReady struct {
 	Peer   int      `json:"peer"`
 	Strict Security `json:"strict"`           // what strict mode asks of it
 	Proved Security `json:"proved,omitempty"` // the strongest it has proved, empty: nothing
@@ -25,20 +25,20 @@ type Awaited struct {
 	Reason    string    `json:"reason"` // the first of these, in words
 }
 
-func (a Awaited) String() string { return fmt.Sprintf("peer %d: %s", a.Peer, a.Reason) }
+func (a NotReady) String() string { return fmt.Sprintf("peer %d: %s", a.Peer, a.Reason) }
 
 // StrictReady says whether every peer of which strict mode asks more than
 // plaintext has proved it, has no link that is weaker, and for StrictReadyAfter
 // has got no plaintext link.
 func (s *Server) StrictReady() Readiness {
-	set, now, r := s.settings, time.Now(), Readiness{Ready: true}
+	set, now, r := s.settings.Load(), time.Now(), Readiness{Ready: true}
 	for _, p := range set.Peers {
 		a, ready := s.standing(p).judge(now, set.StrictReadyAfter)
 		if !ready {
-			r.Ready, r.Awaited = false, append(r.Awaited, a)
+			r.Ready, r.NotReady = false, append(r.NotReady, a)
 		}
 	}
-	slices.SortFunc(r.Awaited, func(a, b Awaited) int { return cmp.Compare(a.Peer, b.Peer) })
+	slices.SortFunc(r.NotReady, func(a, b NotReady) int { return cmp.Compare(a.Peer, b.Peer) })
 	return r
 }
 
@@ -63,7 +63,7 @@ func (c Cut) String() string {
 func (s *Server) WouldCut(settings Settings) (cuts []Cut) {
 	for _, p := range settings.Peers {
 		at := s.standing(p)
-		if at.link != "" || !at.linked && at.proved.strength() < p.Security.strength() {
+		if at.link != "" || !at.linked && weaker(at.proved, p.Security) {
 			cuts = append(cuts, Cut{Peer: int(p.ID), Strict: p.Security, Link: at.link})
 		}
 	}
@@ -81,7 +81,7 @@ type standing struct {
 }
 
 func (s *Server) standing(p Peer) standing {
-	at := standing{peer: p, proved: s.proofs.proved(p.ID)}
+	at := standing{peer: p, proved: s.memory.proved(p.ID)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at.plaintext = s.seat(p.ID).plaintext
@@ -90,7 +90,7 @@ func (s *Server) standing(p Peer) standing {
 			continue
 		}
 		at.linked = true
-		if far := l.far.Load().security; far.strength() < p.Security.strength() && (at.link == "" || far.strength() < at.link.strength()) {
+		if far := l.far.Load().security; weaker(far, p.Security) && (at.link == "" || weaker(far, at.link)) {
 			at.link = far
 		}
 	}
@@ -98,8 +98,8 @@ func (s *Server) standing(p Peer) standing {
 }
 
 // judge holds a standing against strict mode, at a time.
-func (at standing) judge(now time.Time, after time.Duration) (a Awaited, ready bool) {
-	a = Awaited{Peer: int(at.peer.ID), Strict: at.peer.Security, Link: at.link}
+func (at standing) judge(now time.Time, after time.Duration) (a NotReady, ready bool) {
+	a = NotReady{Peer: int(at.peer.ID), Strict: at.peer.Security, Link: at.link}
 	if at.proved != Plaintext {
 		a.Proved = at.proved
 	}
@@ -109,7 +109,7 @@ func (at standing) judge(now time.Time, after time.Duration) (a Awaited, ready b
 	switch {
 	case at.peer.Security == Plaintext:
 		return a, true
-	case at.proved.strength() < at.peer.Security.strength():
+	case weaker(at.proved, at.peer.Security):
 		a.Reason = "never proved " + string(at.peer.Security)
 	case at.link != "":
 		a.Reason = "its link speaks " + string(at.link)

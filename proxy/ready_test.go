@@ -70,8 +70,8 @@ func TestStrictReadyYes(t *testing.T) {
 func (g *gate) wantAwaited(want ...string) {
 	g.t.Helper()
 	r := g.server.StrictReady()
-	got := make([]string, 0, len(r.Awaited))
-	for _, a := range r.Awaited {
+	got := make([]string, 0, len(r.NotReady))
+	for _, a := range r.NotReady {
 		got = append(got, a.String())
 	}
 	if r.Ready != (len(want) == 0) || !slices.EqualFunc(got, want, strings.HasPrefix) {

@@ -10,19 +10,19 @@ import (
 // T55 in time: ten minutes after the last plaintext link, and not a moment sooner.
 func TestStrictReadyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{settings: &Settings{Peers: []Peer{{ID: 2, Security: TLS}, {ID: 0, Security: TLS}, {ID: 3, Security: Plaintext}}},
-			seats: map[uint8]*seat{}, links: map[*link]struct{}{}, proofs: newProofs(nil)}
-		s.settings.StrictReadyAfter = 10 * time.Minute
+		s := &Server{seats: map[uint8]*seat{}, links: map[*link]struct{}{}, memory: newMemory(nil)}
+		s.settings.Store(&Settings{StrictReadyAfter: 10 * time.Minute,
+			Peers: []Peer{{ID: 2, Security: TLS}, {ID: 0, Security: TLS}, {ID: 3, Security: Plaintext}}})
 		s.notePlaintext(2)
 		s.notePlaintext(3) // of which strict asks no more
-		s.proofs.prove(2, TLS)
-		s.proofs.prove(0, PSK)
-		if r := s.StrictReady(); r.Ready || len(r.Awaited) != 2 || r.Awaited[0].Peer != 0 || r.Awaited[0].Proved != PSK || r.Awaited[1].Peer != 2 {
+		s.memory.prove(2, TLS)
+		s.memory.prove(0, PSK)
+		if r := s.StrictReady(); r.Ready || len(r.NotReady) != 2 || r.NotReady[0].Peer != 0 || r.NotReady[0].Proved != PSK || r.NotReady[1].Peer != 2 {
 			t.Fatalf("got %+v, want peers 0 and 2 awaited", r)
 		}
-		s.proofs.prove(0, TLS)
+		s.memory.prove(0, TLS)
 		time.Sleep(10*time.Minute - time.Nanosecond)
-		if r := s.StrictReady(); r.Ready || len(r.Awaited) != 1 || !r.Awaited[0].Plaintext.Equal(time.Now().Add(time.Nanosecond-10*time.Minute)) {
+		if r := s.StrictReady(); r.Ready || len(r.NotReady) != 1 || !r.NotReady[0].Plaintext.Equal(time.Now().Add(time.Nanosecond-10*time.Minute)) {
 			t.Errorf("just before: got %+v, want peer 2 awaited, with the time", r)
 		}
 		time.Sleep(time.Nanosecond)
@@ -64,7 +64,7 @@ func (m *slowMemory) Prove(id uint8, s Security) error {
 func TestProofsDoNotWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &slowMemory{release: make(chan struct{})}
-		p := newProofs(m)
+		p := newMemory(m)
 		if !p.prove(2, PSK) || p.prove(2, PSK) || p.proved(2) != PSK {
 			t.Error("a first proof of psk: want it to be news once, and to hold")
 		}

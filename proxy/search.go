@@ -160,7 +160,7 @@ func (r *refusal) otherwise() bool {
 func (s *search) tls(ctx context.Context) (*leg, *refusal) {
 	first, cancel := context.WithTimeout(ctx, s.step)
 	defer cancel()
-	l, r := s.connect(ctx, s.target)
+	l, r := connect(ctx, s.target)
 	if r != nil {
 		return nil, r
 	}
@@ -192,7 +192,7 @@ func (s *search) plain(ctx context.Context, climbing bool) (*leg, *refusal) {
 	began := time.Now()
 	t := s.target
 	t.security = PSK
-	l, r := s.connect(ctx, t)
+	l, r := connect(ctx, t)
 	switch {
 	case r != nil:
 		return nil, r
@@ -219,7 +219,7 @@ func (s *search) plain(ctx context.Context, climbing bool) (*leg, *refusal) {
 // ask sends the Hello and takes what comes until a time for what the peer speaks.
 // What is no Challenge stays on the leg, to be read by the pump.
 func (s *search) ask(l *leg, t target, until time.Time, climbing bool) *refusal {
-	d := mac.NewDialer(t.pair, s.macOptions(PSK, l.binding))
+	d := mac.NewDialer(t.pair, s.settings.macOptions(PSK, l.binding))
 	hello := d.Hello(nonce())
 	if _, err := l.io.Write(hello[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)

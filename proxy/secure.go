@@ -51,6 +51,9 @@ func (v *visit) firstFrame() (*wire.Header, *refusal) {
 	}
 	r = readHello(v.arrived, h, n, v.settings.MaxFrame)
 	v.probing = h.IsProbe()
+	if which, ok := h.Shows(); ok && v.direction == ingress {
+		v.showing = which
+	}
 	if r != nil {
 		return nil, r
 	}
@@ -133,7 +136,7 @@ func (l *leg) handshake(ctx context.Context, c *tls.Conn, explain func(error) TL
 	if err != nil {
 		return &refusal{ending: TLSAlert, got: err.Error(), want: "an exporter"}
 	}
-	l.io, l.security, l.binding = c, TLS, mac.TLS([mac.ExporterSize]byte(exporter))
+	l.io, l.security, l.binding, l.state = c, TLS, mac.TLS([mac.ExporterSize]byte(exporter)), &state
 	return nil
 }
 

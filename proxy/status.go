@@ -17,8 +17,8 @@ type Status struct {
 	Connections int64        `json:"connections"` // accepted and not ended, links among them
 	Mode        Mode         `json:"mode"`
 	StrictReady bool         `json:"strict_ready"`
-	Awaited     []Awaited    `json:"awaited,omitempty"` // before strict mode, by id
-	Peers       []PeerStatus `json:"peers"`             // by id
+	NotReady    []NotReady   `json:"not_ready,omitempty"` // for strict mode, by id
+	Peers       []PeerStatus `json:"peers"`               // by id
 }
 
 // PeerStatus is what a gate knows of one other replica.
@@ -37,12 +37,18 @@ type PeerStatus struct {
 
 // LinkStatus is one link.
 type LinkStatus struct {
-	Near   string    `json:"near"`   // security
-	Far    string    `json:"far"`    // security
-	Remote string    `json:"remote"` // address of the far leg
-	Since  time.Time `json:"since"`
-	In     WayStatus `json:"in"`
-	Out    WayStatus `json:"out"`
+	Near   string `json:"near"`   // security
+	Far    string `json:"far"`    // security
+	Remote string `json:"remote"` // address of the far leg
+	// Identity is what is known of who is at the far end: "certificate" for a
+	// certificate of that replica, "membership" for one that holds the secret,
+	// empty in plaintext. Name is the one in the certificate.
+	Identity     string     `json:"identity,omitempty"`
+	Name         string     `json:"name,omitempty"`
+	PeerNotAfter *time.Time `json:"peer_not_after,omitempty"` // end of its certificate
+	Since        time.Time  `json:"since"`
+	In           WayStatus  `json:"in"`
+	Out          WayStatus  `json:"out"`
 }
 
 // WayStatus is one direction of a link.
@@ -95,14 +101,15 @@ func (s *Server) Status() Status {
 	strict := s.StrictReady()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Replica: int(s.settings.Local), Replicas: s.settings.Replicas, Draining: s.stopping(), Connections: s.open.Load(),
-		Mode: s.settings.Mode, StrictReady: strict.Ready, Awaited: strict.Awaited}
-	for _, p := range s.settings.Peers {
+	set := s.settings.Load()
+	st := Status{Replica: int(set.Local), Replicas: set.Replicas, Draining: s.stopping(), Connections: s.open.Load(),
+		Mode: set.Mode, StrictReady: strict.Ready, NotReady: strict.NotReady}
+	for _, p := range set.Peers {
 		ps := PeerStatus{Peer: int(p.ID), Direction: egress, Security: string(p.Security), Links: []LinkStatus{}}
-		if p.ID < s.settings.Local {
+		if p.ID < set.Local {
 			ps.Direction = ingress
 		}
-		if proved := s.proofs.proved(p.ID); proved != Plaintext {
+		if proved := s.memory.proved(p.ID); proved != Plaintext {
 			ps.Proved = proved
 		}
 		at := s.seat(p.ID)
@@ -125,6 +132,13 @@ func (s *Server) Status() Status {
 
 func (l *link) status() LinkStatus {
 	far := l.far.Load()
-	return LinkStatus{Near: string(l.near.security), Far: string(far.security), Remote: far.tcp.RemoteAddr().String(),
+	st := LinkStatus{Near: string(l.near.security), Far: string(far.security), Remote: far.tcp.RemoteAddr().String(),
 		Since: l.started, In: l.in.seen.snapshot(), Out: l.out.seen.snapshot()}
+	if far.security != Plaintext {
+		st.Identity, st.Name = far.identity.level(), far.identity.Name
+	}
+	if at := far.identity.NotAfter; !at.IsZero() {
+		st.PeerNotAfter = &at
+	}
+	return st
 }

@@ -18,29 +18,11 @@ type Memory interface {
 	Reset(id uint8) error
 }
 
-// processMemory forgets everything with the process. The zero value is ready.
-type processMemory struct{ peers sync.Map }
-
-func (m *processMemory) Proved(id uint8) Security {
-	s, _ := m.peers.LoadOrStore(id, Plaintext)
-	return s.(Security)
-}
-
-func (m *processMemory) Prove(id uint8, s Security) error {
-	m.peers.Store(id, s)
-	return nil
-}
-
-func (m *processMemory) Reset(id uint8) error {
-	m.peers.Delete(id)
-	return nil
-}
-
 // memory is what a server remembers of its peers' proofs: a Memory, and before it
 // what has been proved in this process. The Memory may be a file on a disk that
 // hangs, and no handshake waits for that.
 type memory struct {
-	kept Memory
+	kept Memory // nil: nothing is kept
 
 	mu    sync.Mutex
 	since map[uint8]Security // changes of this process; plaintext: forgotten
@@ -49,12 +31,7 @@ type memory struct {
 	keeping sync.Mutex
 }
 
-func newMemory(m Memory) *memory {
-	if m == nil {
-		m = new(processMemory)
-	}
-	return &memory{kept: m, since: map[uint8]Security{}}
-}
+func newMemory(m Memory) *memory { return &memory{kept: m, since: map[uint8]Security{}} }
 
 // proved is the strongest security that a peer has proved, plaintext when none.
 func (m *memory) proved(id uint8) Security {
@@ -64,10 +41,11 @@ func (m *memory) proved(id uint8) Security {
 }
 
 func (m *memory) locked(id uint8) Security {
-	if s, ok := m.since[id]; ok {
-		return s
+	s, changed := m.since[id]
+	if !changed && m.kept != nil {
+		s = m.kept.Proved(id)
 	}
-	return strongest(m.kept.Proved(id), Plaintext)
+	return strongest(s, Plaintext)
 }
 
 // prove notes a proof, and says whether it is more than was known.
@@ -92,10 +70,14 @@ func (m *memory) forget(id uint8) {
 func (m *memory) keep(id uint8) error {
 	m.keeping.Lock()
 	defer m.keeping.Unlock()
-	if s := m.proved(id); s != Plaintext {
+	switch s := m.proved(id); {
+	case m.kept == nil:
+		return nil
+	case s == Plaintext:
+		return m.kept.Reset(id)
+	default:
 		return m.kept.Prove(id, s)
 	}
-	return m.kept.Reset(id)
 }
 
 // remember notes what the other end of a far leg has proved. It is called when

@@ -69,6 +69,14 @@ func (s *Settings) holds(secret mac.Fingerprint) bool {
 	return s.Keys != nil && s.Keys.Slot(secret) != mac.SlotNone
 }
 
+// slotName says in a word which secret of ours a fingerprint is.
+func (s *Settings) slotName(secret mac.Fingerprint) string {
+	if !s.holds(secret) {
+		return "removed"
+	}
+	return string(s.Keys.Slot(secret))
+}
+
 // secrets returns the fingerprints of both slots, empty where there is none.
 func (s *Settings) secrets() (current, previous mac.Fingerprint) {
 	if s.Keys == nil {

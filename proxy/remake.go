@@ -15,7 +15,7 @@ const reauthParts = 6
 
 // revokedGrace is how long the link of a revoked certificate may take to a frame's
 // end: it is closed within five seconds.
-const revokedGrace = 4 * time.Second
+const revokedGrace = 2 * time.Second
 
 // unsupported is a link that the settings of now would not admit any more.
 type unsupported struct {

@@ -45,7 +45,7 @@ func (s *Settings) rotating() bool { return s.Keys != nil && s.Keys.HasPrevious(
 func (s *Server) showAll(set *Settings) {
 	var round sync.WaitGroup
 	for i := range set.Peers {
-		if p := &set.Peers[i]; p.ID > set.Local && p.Security != Plaintext && !s.isNative(p.ID) {
+		if p := &set.Peers[i]; p.ID > set.Local && p.Security != Plaintext {
 			round.Go(func() { s.showPeer(set, p) })
 		}
 	}
@@ -60,11 +60,14 @@ func (s *Server) isNative(peer uint8) bool {
 	return s.proofsOf(peer).kind == KindNative
 }
 
-// showPeer shows a peer both secrets. What goes wrong is no news: the peer may be
+// showPeer shows a peer both secrets, unless it is native. What goes wrong is no news: the peer may be
 // down, or not have the secret yet, and the rotation's status says of whom what is
 // not known.
 func (s *Server) showPeer(set *Settings, p *Peer) {
 	for _, which := range []mac.Slot{mac.SlotCurrent, mac.SlotPrevious} {
+		if s.isNative(p.ID) {
+			return
+		}
 		ctx, cancel := context.WithTimeout(s.admitting, showTime)
 		r := s.show(ctx, set, p, which)
 		cancel()

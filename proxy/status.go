@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/wire"
 )
 
@@ -29,6 +30,12 @@ type PeerStatus struct {
 	// Proved is the strongest security it has ever proved, empty: nothing.
 	Proved Security `json:"proved,omitempty"`
 	Up     bool     `json:"up"`
+	// Secret is which of our secrets it last signed with: current, previous, or
+	// removed; empty before its first proof, and in plaintext. Fingerprint names
+	// it, SecretProved is when.
+	Secret       string          `json:"secret,omitempty"`
+	Fingerprint  mac.Fingerprint `json:"fingerprint,omitempty"`
+	SecretProved *time.Time      `json:"secret_proved,omitempty"`
 	// LastEnding is why its last connection ended, LastEnded when.
 	LastEnding Ending       `json:"last_ending,omitempty"`
 	LastEnded  *time.Time   `json:"last_ended,omitempty"`
@@ -117,6 +124,10 @@ func (s *Server) Status() Status {
 		if !at.ended.IsZero() {
 			ended := at.ended
 			ps.LastEnding, ps.LastEnded = at.ending, &ended
+		}
+		if p := s.proofsOf(p.ID); p.signs != "" {
+			at := p.signed
+			ps.Secret, ps.Fingerprint, ps.SecretProved = set.slotName(p.signs), p.signs, &at
 		}
 		for l := range s.links {
 			if l.peer.ID == p.ID {

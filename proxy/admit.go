@@ -115,7 +115,7 @@ func (v *visit) allowed() (tlsAllowed, plainAllowed bool) {
 	for _, p := range v.settings.Peers {
 		if p.ID < v.settings.Local {
 			tlsAllowed = tlsAllowed || p.Security == TLS
-			plainAllowed = plainAllowed || p.Security != TLS
+			plainAllowed = plainAllowed || p.Security != TLS || v.settings.Mode == Permissive
 		}
 	}
 	return tlsAllowed, plainAllowed
@@ -166,7 +166,7 @@ func (v *visit) hello() *refusal {
 		return r
 	}
 	id := wire.Replica.Get(h)
-	need := v.required(id)
+	need := v.due(h)
 	v.acceptor = mac.NewAcceptor(v.entrance().Acceptor, v.settings.macOptions(need, v.arrived.binding))
 	if err := v.acceptor.Hello(h); err != nil {
 		r := macRefusal(err)
@@ -288,8 +288,10 @@ func (v *visit) handshaken(role string, r *refusal, began time.Time) {
 	v.settings.Metrics.Handshake(role, result, time.Since(began))
 }
 
-// proved notes which secret the other end of a leg has, and signs with.
+// proved notes that the other end of a leg has proved itself, and which secret it
+// has and signs with.
 func (v *visit) proved(l *leg, slot mac.Slot, session mac.Session) {
+	v.remember(l)
 	secret := v.settings.Keys.Fingerprint(slot)
 	l.session, l.secrets = session, []mac.Fingerprint{secret}
 	v.server.noteProof(l.replica, secret, true)

@@ -22,6 +22,8 @@ type refusal struct {
 	reject *wire.Header
 	// abort ends the accepted connection with a reset.
 	abort bool
+	// absent: a TLS handshake failed because the other end does not speak TLS.
+	absent bool
 }
 
 func (r *refusal) Error() string {

@@ -127,7 +127,11 @@ func (s *Server) unsupported(set *Settings, l *link) (Ending, string) {
 	if l.direction == egress {
 		nearNeeds = set.EgressSecurity
 	}
-	ending, got := s.unsupportedLeg(set, l.far.Load(), set.peer(l.peer.ID).Security)
+	farNeeds := set.peer(l.peer.ID).Security
+	if set.Mode == Permissive {
+		farNeeds = Plaintext // what its peer has proved since, only its next one must be
+	}
+	ending, got := s.unsupportedLeg(set, l.far.Load(), farNeeds)
 	if ending == PeerCertRevoked {
 		return ending, got
 	}
@@ -159,10 +163,4 @@ func (s *Server) unsupportedLeg(set *Settings, l *leg, needs Security) (Ending, 
 		return Reauth, fmt.Sprintf("a leg to replica %d that only a removed secret has proven", l.replica)
 	}
 	return "", ""
-}
-
-// weaker reports whether a security protects less than another.
-func weaker(a, b Security) bool {
-	rank := []Security{Plaintext, PSK, TLS}
-	return slices.Index(rank, a) < slices.Index(rank, b)
 }

@@ -28,6 +28,8 @@ type Server struct {
 	drained   atomic.Bool
 	lobbies   [2]lobby // by the side of the accepted connection, so that strangers outside do not touch the local replica
 	repeats   repeats
+	memory    *memory      // which security each peer has proved
+	findings  findings     // what they spoke when this gate dialed them
 	buffered  atomic.Int64 // bytes that the pumps' readers hold
 	open      atomic.Int64 // accepted connections that have not ended
 
@@ -52,7 +54,7 @@ func New(settings Settings) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{links: map[*link]struct{}{}, seats: map[uint8]*seat{}, proofs: map[uint8]*proofs{}, born: map[mac.Fingerprint]int{},
-		entered: make(chan struct{}), judged: make(chan struct{}, 1), secretsChanged: make(chan struct{}, 1)}
+		entered: make(chan struct{}), judged: make(chan struct{}, 1), secretsChanged: make(chan struct{}, 1), memory: newMemory(settings.Memory)}
 	s.meet(&settings)
 	s.settings.Store(&settings)
 	for i := range s.lobbies {

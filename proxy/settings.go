@@ -42,6 +42,11 @@ type Settings struct {
 	EgressSecurity Security
 	// Peers are all other replicas.
 	Peers []Peer
+	// Mode says whether peers may speak less than their Security, strict by
+	// default. Memory keeps what they have proved; nil: until the process ends.
+	// Apply goes on with the one that New was given.
+	Mode   Mode
+	Memory Memory
 
 	// Keys is the keyring, nil where no leg needs one.
 	Keys *mac.Keyring
@@ -61,6 +66,9 @@ type Settings struct {
 	// bounds the time a near leg waits for its far leg, 2 s by default.
 	HandshakeTimeout time.Duration
 	ProveTimeout     time.Duration
+	// StrictReadyAfter is how long there must have been no plaintext link before
+	// StrictReady says yes, 10 min by default.
+	StrictReadyAfter time.Duration
 	// HeartbeatTimeout is Iggy's, 5 s by default: dead peers are noticed within
 	// it, and a link is displaced at most once in it.
 	HeartbeatTimeout time.Duration
@@ -94,7 +102,8 @@ type Settings struct {
 // Peer is another replica.
 type Peer struct {
 	ID uint8
-	// Security is what its far leg speaks, on ingress and egress alike.
+	// Security is what its far leg speaks, on ingress and egress alike; in
+	// permissive mode the most that it is asked to.
 	Security Security
 	// Listen is where the local replica dials it, Address where it really is,
 	// Name what its certificate must be for: for higher ids.
@@ -178,6 +187,12 @@ func (s *Settings) prepare() error {
 	if s.ProveTimeout == 0 {
 		s.ProveTimeout = 2 * time.Second
 	}
+	if s.Mode == "" {
+		s.Mode = Strict
+	}
+	if s.StrictReadyAfter == 0 {
+		s.StrictReadyAfter = 10 * time.Minute
+	}
 	if s.HeartbeatTimeout == 0 {
 		s.HeartbeatTimeout = 5 * time.Second
 	}
@@ -224,6 +239,8 @@ func (s *Settings) check() error {
 		}
 	}
 	switch {
+	case s.Mode != Strict && s.Mode != Permissive:
+		return fmt.Errorf("proxy: got mode %q, want strict or permissive", s.Mode)
 	case s.Replicas < 2 || int(s.Local) >= s.Replicas:
 		return fmt.Errorf("proxy: got replica %d of %d, want an id of a roster of at least two", s.Local, s.Replicas)
 	case len(s.Peers) != s.Replicas-1:

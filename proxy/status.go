@@ -16,7 +16,10 @@ type Status struct {
 	Replicas    int          `json:"replicas"`
 	Draining    bool         `json:"draining"`
 	Connections int64        `json:"connections"` // accepted and not ended, links among them
-	Peers       []PeerStatus `json:"peers"`       // by id
+	Mode        Mode         `json:"mode"`
+	StrictReady bool         `json:"strict_ready"`
+	NotReady    []NotReady   `json:"not_ready,omitempty"` // for strict mode, by id
+	Peers       []PeerStatus `json:"peers"`               // by id
 }
 
 // PeerStatus is what a gate knows of one other replica.
@@ -24,7 +27,9 @@ type PeerStatus struct {
 	Peer      int    `json:"peer"`
 	Direction string `json:"direction"` // ingress: it dials us; egress: our replica dials it
 	Security  string `json:"security"`  // of the far leg, as configured
-	Up        bool   `json:"up"`
+	// Proved is the strongest security it has ever proved, empty: nothing.
+	Proved Security `json:"proved,omitempty"`
+	Up     bool     `json:"up"`
 	// Secret is which of our secrets it last signed with: current, previous, or
 	// removed; empty before its first proof, and in plaintext. Fingerprint names
 	// it, SecretProved is when.
@@ -100,14 +105,19 @@ func (s *Server) noteEnding(peer uint8, e Ending) {
 
 // Status returns a snapshot.
 func (s *Server) Status() Status {
+	strict := s.StrictReady()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set := s.settings.Load()
-	st := Status{Replica: int(set.Local), Replicas: set.Replicas, Draining: s.stopping(), Connections: s.open.Load()}
+	st := Status{Replica: int(set.Local), Replicas: set.Replicas, Draining: s.stopping(), Connections: s.open.Load(),
+		Mode: set.Mode, StrictReady: strict.Ready, NotReady: strict.NotReady}
 	for _, p := range set.Peers {
 		ps := PeerStatus{Peer: int(p.ID), Direction: egress, Security: string(p.Security), Links: []LinkStatus{}}
 		if p.ID < set.Local {
 			ps.Direction = ingress
+		}
+		if proved := s.memory.proved(p.ID); proved != Plaintext {
+			ps.Proved = proved
 		}
 		at := s.seat(p.ID)
 		ps.Up = at.link != nil

@@ -28,6 +28,7 @@ type gate struct {
 type parts struct {
 	log      *slog.Logger
 	registry *metrics.Registry
+	memory   proxy.Memory
 	read     func(string) ([]byte, error) // the way to certificate files; nil: the disk
 	before   *gate                        // that this one takes the place of
 }
@@ -73,6 +74,7 @@ func build(loaded *configs.Loaded, p parts) (*gate, error) {
 		HeartbeatTimeout: c.Cluster.HeartbeatTimeout.Std(), WriteStall: c.Timeouts.WriteStall.Std(),
 		DrainMinDelay: c.Timeouts.DrainMinDelay.Std(), FrameRate: int64(c.Limits.FrameMinRate),
 		Handshakes: c.Limits.Handshakes, PerSource: c.Limits.HandshakesPerSource, Connections: c.Limits.Connections,
+		Mode: proxy.Mode(c.Security.Mode), Memory: p.memory, StrictReadyAfter: c.Security.StrictReadyAfter.Std(),
 		ReauthWindow: c.Security.ReauthWindow.Std(), Log: p.log,
 	}
 	if p.registry != nil {

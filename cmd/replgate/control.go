@@ -33,8 +33,12 @@ func newReload() *cobra.Command {
 			if len(out.Changed) > 0 {
 				what = strings.Join(out.Changed, " ")
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reloaded; changed credentials: %s\n", what)
-			return failure(err)
+			lines := &printer{w: cmd.OutOrStdout()}
+			lines.line("reloaded; changed credentials: %s", what)
+			for _, c := range out.Cut {
+				lines.line("strict cuts: %s", c)
+			}
+			return failure(lines.err)
 		},
 	}
 	where.add(cmd)

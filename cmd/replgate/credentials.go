@@ -123,22 +123,28 @@ func (c credentials) Client(name string) (*tls.Config, func(error) proxy.TLSFaul
 }
 
 // Identify asks what the certificate proves that was shown by a replica: a lower id
-// has dialed, a higher one was dialed. The local replica needs none, for it is who
-// stands on the near side; what it shows was verified in the handshake.
+// has dialed, a higher one was dialed. The local replica is who stands on the near
+// side, so its certificate, if it has shown one, must be good and name nobody.
 func (c credentials) Identify(state tls.ConnectionState, replica uint8) (proxy.Identity, *proxy.TLSFault) {
-	if replica == c.local {
-		return proxy.Identity{Level: proxy.ByMembership}, nil
-	}
 	identify := c.set.IdentifyAcceptor
-	if replica < c.local {
+	switch {
+	case replica < c.local:
 		identify = c.set.IdentifyDialer
+	case replica == c.local && len(state.PeerCertificates) == 0:
+		return proxy.Identity{Level: proxy.ByMembership}, nil
+	case replica == c.local:
+		identify = c.set.With(certs.Options{}).IdentifyAcceptor
 	}
 	found, wrong := identify(state, replica, time.Now())
-	if wrong != nil {
-		f := fault(*wrong)
-		return proxy.Identity{}, &f
+	return proxy.Identity{Level: found.Level, Name: found.Name, NotAfter: found.NotAfter, Ignored: faultOrNone(found.Ignored)}, faultOrNone(wrong)
+}
+
+func faultOrNone(f *certs.Fault) *proxy.TLSFault {
+	if f == nil {
+		return nil
 	}
-	return proxy.Identity{Level: found.Level, Name: found.Name, NotAfter: found.NotAfter}, nil
+	out := fault(*f)
+	return &out
 }
 
 func fault(f certs.Fault) proxy.TLSFault {

@@ -56,8 +56,10 @@ func (p *process) serveAdmin() (io.Closer, error) {
 		return nil, err
 	}
 	door, err := admin.Serve(path, admin.Functions{Ready: p.health.ready,
-		Status: func() (any, error) { return ask(p, (*proxy.Server).Status) },
-		Reload: func(context.Context) (any, error) { return p.reload() }})
+		Status:    func() (any, error) { return ask(p, (*proxy.Server).Status) },
+		Reload:    func(context.Context) (any, error) { return p.reload() },
+		Rotation:  func() (any, error) { return ask(p, (*proxy.Server).Rotation) },
+		ResetPeer: p.resetPeer})
 	if err != nil && listen == configs.Default().Admin.Listen {
 		p.log.Warn("no admin socket", "got", err.Error(), "want", "a place for it", "do", "set admin.listen, or make its folder")
 		return io.NopCloser(nil), nil
@@ -74,6 +76,18 @@ func ask[T any](p *process, question func(*proxy.Server) T) (any, error) {
 		return question(s), nil
 	}
 	return nil, p.health.ready()
+}
+
+// resetPeer forgets what a peer has proved.
+func (p *process) resetPeer(id int) error {
+	s := p.server.Load()
+	switch {
+	case s == nil:
+		return p.health.ready()
+	case id < 0 || id >= nobody:
+		return fmt.Errorf("got peer %d, want the id of another replica", id)
+	}
+	return s.ResetPeer(uint8(id))
 }
 
 // serveMetrics starts the HTTP listener, or nothing when listen is empty.

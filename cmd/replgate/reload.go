@@ -22,6 +22,7 @@ import (
 type outcome struct {
 	Applied bool     `json:"applied"`
 	Changed []string `json:"changed,omitempty"` // the credentials that are others now
+	Cut     []string `json:"cut,omitempty"`     // whom a switch to strict cuts
 	Faults  []string `json:"faults,omitempty"`  // why it was not applied
 }
 
@@ -79,8 +80,9 @@ func (p *process) changed(fresh watch.Snapshot) {
 // has asked for it.
 func (p *process) take(r reading, err error, asked bool) outcome {
 	kinds := p.kinds(r.files)
+	var out outcome
 	if err == nil {
-		err = p.try(r)
+		out.Cut, err = p.try(r)
 	}
 	if err != nil {
 		return p.complain(err)
@@ -98,12 +100,12 @@ func (p *process) take(r reading, err error, asked bool) outcome {
 	}
 	p.wrong = nil
 	p.tell()
-	changed := p.show()
-	p.log.Info("reloaded", "changed", strings.Join(changed, " "))
+	out.Applied, out.Changed = true, p.show()
+	p.log.Info("reloaded", "changed", strings.Join(out.Changed, " "))
 	if p.server.Load() == nil {
 		p.start()
 	}
-	return outcome{Applied: true, Changed: changed}
+	return out
 }
 
 // kinds are those whose files hold something else than what was read last.
@@ -121,25 +123,39 @@ func (p *process) kinds(files sources) map[string]bool {
 
 // try makes a gate of a reading and lets it take the place of the one before. On an
 // error that one stays.
-func (p *process) try(r reading) error {
+func (p *process) try(r reading) (cut []string, err error) {
 	if p.now == nil {
 		p.files = r // what is waited for is what the newest configuration names
 	}
-	next, err := build(r.loaded, parts{log: p.log, registry: p.registry, read: r.files.Read, before: p.now})
+	next, err := build(r.loaded, parts{log: p.log, registry: p.registry, memory: p.memory, read: r.files.Read, before: p.now})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := fixed(p.first, next.config); err != nil {
-		return err
+		return nil, err
 	}
 	if s := p.server.Load(); s != nil {
+		cuts := s.WouldCut(next.settings)
 		if err := s.Apply(next.settings); err != nil {
-			return err
+			return nil, err
 		}
+		cut = p.strict(next, cuts)
 	}
 	p.now, p.files = next, r
 	p.setLevel(next.config)
-	return nil
+	return cut, nil
+}
+
+// strict says whom a switch to strict cuts.
+func (p *process) strict(next *gate, cuts []proxy.Cut) (cut []string) {
+	if p.now.settings.Mode == next.settings.Mode || next.settings.Mode != proxy.Strict {
+		return nil
+	}
+	for _, c := range cuts {
+		cut = append(cut, c.String())
+		p.log.Warn("strict cuts a peer", "peer", c.Peer, "got", c.String(), "do", "harden it, or go back to permissive")
+	}
+	return cut
 }
 
 // fixed refuses what no running gate changes and proxy does not know of.

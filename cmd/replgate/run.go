@@ -19,6 +19,7 @@ import (
 	"github.com/replgate/replgate/configs"
 	"github.com/replgate/replgate/metrics"
 	"github.com/replgate/replgate/proxy"
+	"github.com/replgate/replgate/state"
 	"github.com/replgate/replgate/watch"
 )
 
@@ -39,8 +40,11 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := newProcess(path, first, cmd.ErrOrStderr())
-			err = p.try(first)
+			p, err := newProcess(path, first, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			_, err = p.try(first)
 			if faults, ok := errors.AsType[configs.Faults](err); err != nil && !(ok && faults.OnlyMissing()) {
 				return err
 			}
@@ -69,6 +73,7 @@ type process struct {
 	registry *metrics.Registry
 	health   *health
 	manager  *notifier
+	memory   proxy.Memory // nil: as long as the process lives
 	watcher  *watch.Watcher
 	server   atomic.Pointer[proxy.Server] // nil until the first gate that is whole
 	began    chan error                   // what became of the first one's start, once
@@ -86,16 +91,34 @@ type process struct {
 
 // newProcess makes what does not change any more: where it logs to, and the sets
 // that series are made of.
-func newProcess(path string, r reading, w io.Writer) *process {
+func newProcess(path string, r reading, w io.Writer) (*process, error) {
 	c := &r.loaded.Config
 	p := &process{path: path, out: &logPath{to: w}, level: new(slog.LevelVar), health: &health{}, manager: newNotifier(os.Getenv),
 		began: make(chan error, 1), first: c, files: r, inUse: inUse{changes: map[string]uint64{}}}
 	p.log = newLog(p.out, c.Log.Format, p.level)
 	p.setLevel(c)
 	p.registry = newRegistry(c, metrics.Labels{BufferedBytes: p.buffered, PeerCertificates: p.peerCertificates,
-		WatchDegraded: func() bool { return p.watcher.Degraded() }})
+		StrictReady: p.strictReady, WatchDegraded: func() bool { return p.watcher.Degraded() }})
 	p.watcher = watch.New(watch.Options{Paths: credentialPaths(c), Interval: c.Reload.Interval.Std(), NoWatch: !c.Reload.Watch, Log: p.log})
-	return p
+	if c.Gate.StateDir != "" {
+		proofs, found, err := state.Open(c.Gate.StateDir, proxy.PSK, proxy.TLS)
+		if err != nil {
+			return nil, &configError{fmt.Errorf("gate.state_dir: %w", err)}
+		}
+		p.memory = proofs
+		p.remembers(found)
+	}
+	return p, nil
+}
+
+// remembers says in the log when nothing is known of what peers have proved.
+func (p *process) remembers(found state.Found) {
+	switch {
+	case found.Broken != nil:
+		p.log.Warn("memory lost", "got", found.Broken.Error(), "want", "what peers have proved", "do", "nothing: no peer counts as proved until it proves itself again; the old file is "+found.Aside)
+	case found.Missing:
+		p.log.Info("no memory", "got", "an empty gate.state_dir, as at a first start", "want", "what peers have proved: none counts as proved")
+	}
 }
 
 func newLog(w io.Writer, format string, level slog.Leveler) *slog.Logger {
@@ -223,6 +246,12 @@ func (p *process) buffered() int64 {
 		return s.Buffered()
 	}
 	return 0
+}
+
+// strictReady is asked at a scrape.
+func (p *process) strictReady() bool {
+	s := p.server.Load()
+	return s != nil && s.StrictReady().Ready
 }
 
 // peerCertificates is when the certificate of each linked peer ends.

@@ -69,8 +69,8 @@ func (p *process) changed(fresh watch.Snapshot) {
 	if p.ended {
 		return
 	}
-	first := !p.looked
-	if p.looked = true; first && len(p.kinds(sources{fresh})) == 0 {
+	known := !p.looked || len(p.wrong) == 0 // what was read last is what p.files holds
+	if p.looked = true; known && len(p.kinds(sources{fresh})) == 0 {
 		return
 	}
 	r, err := p.files.again(p.path, fresh)

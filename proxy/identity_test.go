@@ -383,6 +383,29 @@ func TestRevokedCertificate(t *testing.T) {
 	}
 }
 
+// A revocation waits for nobody: not for a peer that is being waited for.
+func TestRevokedWhileAnotherIsAwaited(t *testing.T) {
+	k := startKnown(t, spec{far: proxy.TLS})
+	in, out := k.makeIngress(), k.makeEgress()
+	remove := func(s *proxy.Settings) { s.Keys, s.Credentials = stranger, k.credentials }
+	k.apply(remove)
+	ended(t, in.far)
+	hangUp(in.far, in.near) // and it does not come back, for which it has ten seconds
+	k.await("the first end", func() bool { return len(k.closed) == 1 })
+	began := time.Now()
+	k.credentials.revoked = []*x509.Certificate{k.shows[2].Leaf}
+	k.apply(remove)
+	ended(t, out.near)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("got the link closed after %v, want within 5s", took)
+	}
+	hangUp(out.far, out.near)
+	k.await("the second end", func() bool { return len(k.closed) == 2 })
+	if closed := k.closedNow(); closed[1] != "2 egress tls peer_cert_revoked" {
+		t.Errorf("got links closed %q", closed)
+	}
+}
+
 // Time alone ends no link, when other settings are applied after a peer's
 // certificate has expired; nor does a gate that goes back to plaintext end what is
 // stronger.

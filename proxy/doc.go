@@ -15,9 +15,14 @@
 //	link     two proven legs, two pumps
 //	pump     read, judge, write
 //	apply    other settings for a running gate
+//	remake   ends in order what they no longer support
+//	proofs   which secrets each replica has proved
+//	show     gates show each other their secrets
+//	rotation whether the next step of a rotation cuts anybody
 //	refuse   the vocabulary of endings; every refusal ends there
 //
-// Goroutines: one per listener (acceptLoop), one per connection from accept to
+// Goroutines: one per listener (acceptLoop), remakeLoop, showLoop and in its rounds
+// one per peer (showPeer), one per connection from accept to
 // the link's end (serve), which runs one of the two pumps' goroutines each as
 // pump.run, and one per leg while it closes (leg.finish). Whoever starts one
 // waits for it.

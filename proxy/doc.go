@@ -3,6 +3,12 @@
 // room with sockets and goroutines on the data path. It knows no TOML, no
 // Prometheus and no certificate files: those come as Settings.
 //
+// Beside the road: remake ends in order what applied settings no longer support,
+// proofs knows which secrets each replica has proved, show lets gates show each
+// other theirs, and rotation says whether a next step would cut anybody. Their two
+// goroutines, remakeLoop and showLoop (with one for each peer in a round), end with
+// the shutdown, which waits for them.
+//
 // The files stand in the order a byte travels:
 //
 //	server   owns listeners and links, starts and stops them
@@ -15,14 +21,9 @@
 //	link     two proven legs, two pumps
 //	pump     read, judge, write
 //	apply    other settings for a running gate
-//	remake   ends in order what they no longer support
-//	proofs   which secrets each replica has proved
-//	show     gates show each other their secrets
-//	rotation whether the next step of a rotation cuts anybody
 //	refuse   the vocabulary of endings; every refusal ends there
 //
-// Goroutines: one per listener (acceptLoop), remakeLoop, showLoop and in its rounds
-// one per peer (showPeer), one per connection from accept to
+// Goroutines: one per listener (acceptLoop), one per connection from accept to
 // the link's end (serve), which runs one of the two pumps' goroutines each as
 // pump.run, and one per leg while it closes (leg.finish). Whoever starts one
 // waits for it.

@@ -30,6 +30,8 @@ func TestEnvEveryKey(t *testing.T) {
 		"timeouts.write_stall": "9s", "timeouts.drain": "9s", "timeouts.drain_min_delay": "1s", "limits.handshakes": "65",
 		"limits.handshakes_per_source": "9", "limits.connections": "7", "limits.frame_min_rate": "70000", "admin.listen": "unix:/x", "metrics.listen": ":2",
 		"log.level": "debug", "log.format": "text", "chaos.enabled": "false", "cluster.tls.self_signed": "true", "cluster.tls.enabled": "false",
+		"cluster.tls.client_auth": "off", "cluster.tls.peer_identity": "iggy-{replica}.test", "security.strict_ready_after": "1s",
+		"security.reauth_window": "2s", "reload.interval": "20ms", "reload.watch": "false",
 	}
 	same := map[string]bool{ // the one legal value is the one of the file
 		"gate.replica_id": true, "security.mode": true, "chaos.enabled": true, "cluster.tls.enabled": true,
@@ -59,8 +61,10 @@ func TestEnvEveryKey(t *testing.T) {
 			t.Errorf("%s: got %v, as before", name, after[path])
 		}
 		for other := range after {
-			// Security of the peers follows, and so does the secret its file.
-			if other != path && after[other] != before[other] && !strings.HasPrefix(path, "cluster.auth.") {
+			// Security of the peers follows, so does the secret its file, and what
+			// is asked of a certificate who signs it.
+			follows := strings.HasPrefix(path, "cluster.auth.") || strings.HasPrefix(path, "cluster.tls.")
+			if other != path && after[other] != before[other] && !follows {
 				t.Errorf("%s changed %s to %v", name, other, after[other])
 			}
 		}

@@ -64,7 +64,7 @@ func TestExampleDefaults(t *testing.T) {
 	checked := 0
 	for path, v := range flat(c) {
 		line := lines[keyLines(string(Example()))[path]-1]
-		if regexp.MustCompile(`# default(;|$| 0:|: no)`).MatchString(line) {
+		if regexp.MustCompile(`# default(;|$| 0:|: no|: spiffe)`).MatchString(line) {
 			checked++
 			if defaults[path] != v {
 				t.Errorf("%s: got %v, the default is %v", path, v, defaults[path])

@@ -13,7 +13,19 @@ type Fault struct {
 	Line int    // 0: unknown
 	Key  string // the key path, such as cluster.nodes[1].ip
 	Text string // expected X, found Y; do Z
+	// Reason is the fault of a credential's file in one word: of a secret's one of
+	// the Reason constants. It is empty for every other fault.
+	Reason string
 }
+
+// What can be wrong with a secret's file: a closed list, fit for a metric label.
+const (
+	ReasonMissing    = "missing"    // it is not there
+	ReasonUnreadable = "unreadable" // it is there and cannot be read: its mode, or a folder
+	ReasonEmpty      = "empty"      // it holds nothing, or a line end alone
+	ReasonShort      = "short"      // fewer bytes than Iggy takes: truncated, most of the time
+	ReasonInvalid    = "invalid"    // it cannot be what its key says: previous is current
+)
 
 // String is the line for people: file:line: key: text.
 func (f Fault) String() string {
@@ -56,12 +68,15 @@ type report struct {
 
 // add records a fault of a key. Only the first one of a key counts: the ones
 // behind it are consequences.
-func (r *report) add(key, format string, args ...any) {
+func (r *report) add(key, format string, args ...any) { r.addFor("", key, format, args...) }
+
+// addFor records a fault with its reason.
+func (r *report) addFor(reason, key, format string, args ...any) {
 	if !r.given(key) && r.parentFaulty(key) {
 		return // missing only because its table is no table
 	}
 	file, line := r.locate(key)
-	r.addFault(Fault{file, line, key, fmt.Sprintf(format, args...)})
+	r.addFault(Fault{File: file, Line: line, Key: key, Text: fmt.Sprintf(format, args...), Reason: reason})
 }
 
 func (r *report) addFault(f Fault) {
@@ -123,6 +138,11 @@ func (r *report) given(key string) bool {
 	_, own := r.lines[key]
 	_, iggy := r.iggy[key]
 	return env || own || iggy
+}
+
+// OnlyMissing reports whether all that is wrong is credentials that are not there.
+func (fs Faults) OnlyMissing() bool {
+	return !slices.ContainsFunc(fs, func(f Fault) bool { return f.Reason != ReasonMissing })
 }
 
 // err returns the faults, sorted, or nil. The configuration file comes first.

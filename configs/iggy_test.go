@@ -32,7 +32,7 @@ func TestClusterFrom(t *testing.T) {
 	if c.Cluster.Name != "orders" || c.Cluster.HeartbeatTimeout != 6*second || c.Timeouts.Handshake != 7*second || c.MessageBus.MaxMessageSize != 32<<20 {
 		t.Errorf("got %+v %v %v", c.Cluster, c.Timeouts, c.MessageBus)
 	}
-	wantTLS := TLSMaterial{Enabled: true, CertFile: "certs/node.pem", KeyFile: "certs/node.key", CAFile: "certs/ca.pem"}
+	wantTLS := TLSMaterial{Enabled: true, CertFile: "certs/node.pem", KeyFile: "certs/node.key", CAFile: "certs/ca.pem", ClientAuth: "request"}
 	if c.Cluster.TLS != wantTLS || !c.Cluster.Auth.Enabled || !strings.HasPrefix(string(c.Cluster.Auth.SharedSecret.Reveal()), "iggy-") {
 		t.Errorf("got %+v %+v", c.Cluster.TLS, c.Cluster.Auth)
 	}
@@ -70,11 +70,11 @@ handshake = "3s"
 	if c.Cluster.Name != "mine" || c.Cluster.HeartbeatTimeout != 9*second || c.Timeouts.Handshake != 3*second || c.MessageBus.MaxMessageSize != 16<<20 {
 		t.Errorf("got %+v %v %v", c.Cluster, c.Timeouts, c.MessageBus)
 	}
-	if want := (TLSMaterial{SelfSigned: true}); c.Cluster.TLS != want || string(c.Cluster.Auth.SharedSecret.Reveal()) != canary || c.Peers[0].Security != Plaintext {
+	if want := (TLSMaterial{SelfSigned: true, ClientAuth: "off"}); c.Cluster.TLS != want || string(c.Cluster.Auth.SharedSecret.Reveal()) != canary || c.Peers[0].Security != Plaintext {
 		t.Errorf("got %+v %+v", c.Cluster.TLS, c.Peers)
 	}
 	c = mustLoad(t, f, "/etc/r/r.toml", "REPLGATE_CLUSTER_TLS_CERT_FILE=/c", "REPLGATE_CLUSTER_TLS_KEY_FILE=/k", "REPLGATE_CLUSTER_TLS_CA_FILE=/a").Config
-	if want := (TLSMaterial{CertFile: "/c", KeyFile: "/k", CAFile: "/a"}); c.Cluster.TLS != want {
+	if want := (TLSMaterial{CertFile: "/c", KeyFile: "/k", CAFile: "/a", ClientAuth: "request"}); c.Cluster.TLS != want {
 		t.Errorf("got %+v", c.Cluster.TLS)
 	}
 	// A roster of ours replaces Iggy's, faults and all.
@@ -125,7 +125,7 @@ func TestIggyWords(t *testing.T) {
 	if len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "cluster.enabled is not true") {
 		t.Errorf("got %q", l.Warnings)
 	}
-	if want := (TLSMaterial{Enabled: true, SelfSigned: true}); l.Config.Cluster.TLS != want {
+	if want := (TLSMaterial{Enabled: true, SelfSigned: true, ClientAuth: "off"}); l.Config.Cluster.TLS != want {
 		t.Errorf("got %+v, want the files that Iggy does not read left out", l.Config.Cluster.TLS)
 	}
 	f["/etc/r/iggy.toml"] = "[cluster\n"

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -23,6 +24,9 @@ type Options struct {
 	// Mode returns a file's mode, for the warning about readable secrets. Nil:
 	// os.Stat, or no warning when ReadFile is given.
 	Mode func(string) (fs.FileMode, error)
+	// Later takes a configuration whose only faults are secrets that are not
+	// there yet: Loaded.Missing has them, the Config is whole but for them.
+	Later bool
 }
 
 // Loaded is a configuration without faults.
@@ -31,6 +35,7 @@ type Loaded struct {
 	Warnings []string // what works but should be looked at
 	Notes    []string // what was read other than written
 	Files    []string // every file that was read or, for a secret to come, looked for
+	Missing  Faults   // with Options.Later: the secrets that are not there yet
 
 	report *report // knows where each key stands
 }
@@ -39,7 +44,7 @@ type Loaded struct {
 // stands where the key does.
 func (l *Loaded) Fault(key, text string) Fault {
 	file, line := l.report.locate(key)
-	return Fault{file, line, key, text}
+	return Fault{File: file, Line: line, Key: key, Text: text}
 }
 
 // loader is one call of Load.
@@ -89,9 +94,13 @@ func Load(path string, opt Options) (*Loaded, error) {
 		l.out.Config = validate(l.cfg, opt.Rules, l.rep)
 	}
 	if err := l.rep.err(); err != nil {
-		return nil, err
+		if !opt.Later || !l.rep.list.OnlyMissing() {
+			return nil, err
+		}
+		l.out.Missing = l.rep.list
 	}
 	l.exposed()
+	l.unfinished()
 	return l.out, nil
 }
 
@@ -108,6 +117,21 @@ func (l *loader) exposed() {
 	}
 	if c.Ingress.UpstreamSecurity == Plaintext && c.Ingress.Listen != "" && !onLoopback(c.Ingress.Upstream) {
 		l.out.Warnings = append(l.out.Warnings, fmt.Sprintf("ingress.upstream: %s is not a loopback address and upstream_security is plaintext; the way to the replica is unprotected", c.Ingress.Upstream))
+	}
+}
+
+// unfinished warns about a way toward strict that leads nowhere.
+func (l *loader) unfinished() {
+	c := &l.out.Config
+	if c.Security.Mode != permissive {
+		return
+	}
+	plain := func(p Peer) bool { return p.Security == Plaintext }
+	if slices.ContainsFunc(c.Peers, plain) {
+		l.out.Warnings = append(l.out.Warnings, "security.mode: permissive tries what security says first, and for a peer that is plaintext; write tls or psk, or it never becomes anything else")
+	}
+	if c.Gate.StateDir == "" {
+		l.out.Warnings = append(l.out.Warnings, "gate.state_dir: permissive without it forgets at a restart who has proved itself, and accepts that peer in plaintext again; name a folder")
 	}
 }
 
@@ -236,7 +260,7 @@ func (l *loader) settle(below Cluster, given func(key string) bool) {
 	files := given("cluster.tls.cert_file") || given("cluster.tls.key_file") || given("cluster.tls.ca_file")
 	switch {
 	case selfSigned && t.SelfSigned && !files:
-		t.CertFile, t.KeyFile, t.CAFile = "", "", ""
+		*t = TLSMaterial{Enabled: t.Enabled, SelfSigned: true, ClientAuth: clientAuthRequest}
 	case files && !selfSigned && below.TLS.SelfSigned && t.CertFile+t.KeyFile+t.CAFile != "":
 		t.SelfSigned = false
 	}

@@ -32,6 +32,7 @@ type Config struct {
 	Metrics     Metrics        `toml:"metrics"`
 	Log         Log            `toml:"log"`
 	Chaos       Chaos          `toml:"chaos"`
+	Reload      Reload         `toml:"reload"`
 }
 
 // Cluster holds Iggy's own keys with Iggy's meaning.
@@ -63,6 +64,17 @@ type TLSMaterial struct {
 	CertFile   string `toml:"cert_file"`
 	KeyFile    string `toml:"key_file"`
 	CAFile     string `toml:"ca_file"`
+	// CRLFile holds revocations, as PEM; empty: nothing is revoked.
+	CRLFile string `toml:"crl_file"`
+	// ClientAuth is off | request | require: what is asked of a gate that dials
+	// us. With SelfSigned it is off after Load: a self-made name proves nothing.
+	ClientAuth string `toml:"client_auth"`
+	// PeerIdentity is the name that a peer's certificate must carry, with
+	// {trust_domain}, {cluster} and {replica} in it: a URI when it begins with
+	// spiffe://, else a DNS name. Empty and a TrustDomain: after Load the usual
+	// URI; empty and none: certificates prove membership only.
+	PeerIdentity string `toml:"peer_identity"`
+	TrustDomain  string `toml:"trust_domain"`
 }
 
 // Node is one entry of the roster.
@@ -116,6 +128,18 @@ type Peer struct {
 // SecurityPolicy is [security].
 type SecurityPolicy struct {
 	Mode string `toml:"mode"` // strict | permissive
+	// StrictReadyAfter is how long no plaintext link may have been accepted
+	// before a permissive gate calls itself ready for strict.
+	StrictReadyAfter Duration `toml:"strict_ready_after"`
+	// ReauthWindow is the time in which links that new credentials no longer
+	// support are made anew, one peer after another.
+	ReauthWindow Duration `toml:"reauth_window"`
+}
+
+// Reload says how a running gate notices that a credential's file has changed.
+type Reload struct {
+	Interval Duration `toml:"interval"` // between two readings, whatever the watches say
+	Watch    bool     `toml:"watch"`    // folders are watched too
 }
 
 // Frames says how frames are judged.
@@ -178,12 +202,12 @@ type RuleSpec struct {
 // string, the value is derived from the roster by Load.
 func Default() Config {
 	return Config{
-		Cluster:    Cluster{Name: "iggy-cluster", HeartbeatTimeout: 5 * second},
+		Cluster:    Cluster{Name: "iggy-cluster", HeartbeatTimeout: 5 * second, TLS: TLSMaterial{ClientAuth: clientAuthRequest}},
 		MessageBus: MessageBus{MaxMessageSize: 64 << 20},
 		Gate:       Gate{ReplicaID: Unset},
 		Ingress:    Ingress{UpstreamSecurity: Plaintext},
 		Egress:     Egress{Security: Plaintext},
-		Security:   SecurityPolicy{Mode: "strict"},
+		Security:   SecurityPolicy{Mode: "strict", StrictReadyAfter: 600 * second, ReauthWindow: 60 * second},
 		Frames:     Frames{Validation: "enforce", StoreLimit: 256 << 10, Rules: map[string]string{}},
 		Timeouts: Timeouts{
 			Handshake: 10 * second, Prove: 2 * second, WriteStall: 10 * second, Drain: 25 * second,
@@ -192,6 +216,7 @@ func Default() Config {
 		Admin:   Admin{Listen: "unix:/run/replgate/admin.sock"},
 		Metrics: Metrics{Listen: "127.0.0.1:9464"},
 		Log:     Log{Level: "info", Format: "json"},
+		Reload:  Reload{Interval: 10 * second, Watch: true},
 	}
 }
 

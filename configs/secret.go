@@ -103,8 +103,11 @@ func (l *loader) secretFile(s secretSlot) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !s.required:
 		return // the key names the place where a rotation will put one
+	case errors.Is(err, fs.ErrNotExist):
+		l.rep.addFor(ReasonMissing, key, "expected a readable file, found %s; check the path and its permissions", cause(err))
+		return
 	case err != nil:
-		l.rep.add(key, "expected a readable file, found %s; check the path and its permissions", cause(err))
+		l.rep.addFor(ReasonUnreadable, key, "expected a readable file, found %s; check the path and its permissions", cause(err))
 		return
 	}
 	if cut, ok := cutNewline(b); ok {
@@ -113,7 +116,7 @@ func (l *loader) secretFile(s secretSlot) {
 	}
 	if len(b) == 0 {
 		if s.required {
-			l.rep.add(key, "expected a secret of at least %d bytes, found an empty file; write one with `replgate secret generate`", minSecretBytes)
+			l.rep.addFor(ReasonEmpty, key, "expected a secret of at least %d bytes, found an empty file; write one with `replgate secret generate`", minSecretBytes)
 		}
 		return
 	}
@@ -146,12 +149,12 @@ func (k *checker) secrets() {
 	a := &k.c.Cluster.Auth
 	for _, s := range secretSlots(a) {
 		if n := s.value.len(); n > 0 && n < minSecretBytes {
-			k.rep.add(s.where(), "expected at least %d bytes, found %d; make one with `replgate secret generate`", minSecretBytes, n)
+			k.rep.addFor(ReasonShort, s.where(), "expected at least %d bytes, found %d; make one with `replgate secret generate`", minSecretBytes, n)
 		}
 	}
 	slots := secretSlots(a)
 	if slots[1].value.IsSet() && slots[1].value.Equal(*slots[0].value) {
-		k.rep.add(slots[1].where(), "expected a secret other than the current one, found the same; leave it empty outside a rotation")
+		k.rep.addFor(ReasonInvalid, slots[1].where(), "expected a secret other than the current one, found the same; leave it empty outside a rotation")
 	}
 	if k.c.UsesSecret() && !a.SharedSecret.IsSet() && !k.rep.faulty("cluster.auth.shared_secret") {
 		k.rep.add("cluster.auth.shared_secret_file", "expected a secret because a leg speaks psk or tls, found none; name a file, or set %s", envName("cluster.auth.shared_secret"))

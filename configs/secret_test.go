@@ -3,6 +3,7 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -191,5 +192,77 @@ func TestSecretReadableByOthers(t *testing.T) {
 	l := mustLoad(t, files{"r.toml": f["f.toml"], "/s": canary + "\xff"}, "r.toml")
 	if !hasLine(strings.Join(l.Warnings, "\n"), "not UTF-8") {
 		t.Errorf("got %q, want a warning", l.Warnings)
+	}
+}
+
+// T6: each fault of a secret's file has a word of its own, and the one line end
+// that an editor leaves is none.
+func TestSecretReasons(t *testing.T) {
+	unreadable := func(string) ([]byte, error) { return nil, &fs.PathError{Op: "open", Path: "/s", Err: fs.ErrPermission} }
+	for _, tt := range []struct {
+		name, content, previous, want string
+		read                          func(string) ([]byte, error)
+	}{
+		{name: "whole", content: canary},
+		{name: "newline", content: canary + "\n"},
+		{name: "crlf", content: canary + "\r\n"},
+		{name: "no file", want: ReasonMissing},
+		{name: "mode", read: unreadable, want: ReasonUnreadable},
+		{name: "empty", content: "\n", want: ReasonEmpty},
+		{name: "truncated", content: canary[:31], want: ReasonShort},
+		{name: "only long enough with its line end", content: canary[:31] + "\r\n", want: ReasonShort},
+		{name: "previous truncated", content: canary, previous: canary[:31], want: ReasonShort},
+		{name: "previous is current", content: canary, previous: canary + "\n", want: ReasonInvalid},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := files{"r.toml": pskHead + "shared_secret_file = \"/s\"\nprevious_shared_secret_file = \"/p\"\n" + base}
+			for path, content := range map[string]string{"/s": tt.content, "/p": tt.previous} {
+				if content != "" {
+					f[path] = content
+				}
+			}
+			_, err := Load("r.toml", Options{ReadFile: func(path string) ([]byte, error) {
+				if path == "/s" && tt.read != nil {
+					return tt.read(path)
+				}
+				return f.read(path)
+			}})
+			var faults Faults
+			errors.As(err, &faults)
+			if tt.want == "" && err != nil || tt.want != "" && (len(faults) != 1 || faults[0].Reason != tt.want) {
+				t.Errorf("got %+v and %v, want the reason %q", faults, err, tt.want)
+			}
+		})
+	}
+}
+
+// A secret that is not there yet is no fault for who can wait; anything else is.
+func TestSecretLater(t *testing.T) {
+	f := files{"r.toml": pskHead + `shared_secret_file = "/s"` + base}
+	load := func() (*Loaded, error) {
+		return Load("r.toml", Options{ReadFile: f.read, Rules: testRules(), Later: true})
+	}
+	l, err := load()
+	if err != nil || len(l.Missing) != 1 || l.Missing[0].Reason != ReasonMissing || l.Missing[0].Line != 3 {
+		t.Fatalf("got %+v and %v, want one missing secret", l, err)
+	}
+	if c := l.Config; len(c.Peers) != 2 || c.Metrics.Listen == "" || c.Cluster.Auth.SharedSecret.IsSet() {
+		t.Errorf("got %+v, want all but the secret", c)
+	}
+	if _, err := f.load("r.toml"); err == nil {
+		t.Error("got no fault without Later, want one")
+	}
+	f["/s"] = canary[:31]
+	if _, err := load(); err == nil {
+		t.Error("got no fault of a short secret, want one")
+	}
+	f["/s"] = canary
+	if l, err := load(); err != nil || len(l.Missing) != 0 || !l.Config.Cluster.Auth.SharedSecret.IsSet() {
+		t.Errorf("got %+v and %v, want the secret that has come", l, err)
+	}
+	delete(f, "/s")
+	f["r.toml"] += "[log]\nlevel = \"loud\"\n"
+	if _, err := load(); err == nil {
+		t.Error("got no fault of the level beside a missing secret, want one")
 	}
 }

@@ -17,6 +17,11 @@ const (
 	maxFrameRate   = 1 << 30
 	maxHandshakes  = 65_535
 	maxUnixPath    = 107 // sun_path, less its terminator
+	permissive     = "permissive"
+
+	minReadings, maxReadings = second / 100, 3600 * second // between two readings of the files
+	maxReauthWindow          = 600 * second
+	maxStrictReady           = 24 * 3600 * second
 )
 
 // Validate checks everything that one key alone does not show, and returns c
@@ -43,6 +48,8 @@ func validate(c Config, rules []RuleSpec, rep *report) Config {
 	k.endpoints()
 	k.secrets()
 	k.tls()
+	k.identities()
+	k.rotation()
 	k.timeouts()
 	k.sizes()
 	k.limits()
@@ -165,6 +172,20 @@ func (k *checker) timeouts() {
 	}
 }
 
+// rotation checks the times of what changes while the gate runs.
+func (k *checker) rotation() {
+	s, r := &k.c.Security, &k.c.Reload
+	if s.StrictReadyAfter <= 0 || s.StrictReadyAfter > maxStrictReady {
+		k.rep.add("security.strict_ready_after", "expected more than 0s and at most 24h, found %s; 10m is the default", s.StrictReadyAfter)
+	}
+	if s.ReauthWindow < second || s.ReauthWindow > maxReauthWindow {
+		k.rep.add("security.reauth_window", "expected 1s to 10m, found %s; 1m is the default", s.ReauthWindow)
+	}
+	if r.Interval < minReadings || r.Interval > maxReadings {
+		k.rep.add("reload.interval", "expected 10ms to 1h, found %s; 10s is the default", r.Interval)
+	}
+}
+
 func (k *checker) sizes() {
 	size, store := k.c.MessageBus.MaxMessageSize, &k.c.Frames.StoreLimit
 	if size <= minMessageSize || size > math.MaxUint32 {
@@ -235,13 +256,10 @@ func (k *checker) word(key, found string, allowed ...string) {
 }
 
 func (k *checker) words() {
-	k.word("security.mode", k.c.Security.Mode, "strict", "permissive")
+	k.word("security.mode", k.c.Security.Mode, "strict", permissive)
 	k.word("frames.validation", k.c.Frames.Validation, "enforce", "observe")
 	k.word("log.level", k.c.Log.Level, "debug", "info", "warn", "error")
 	k.word("log.format", k.c.Log.Format, "json", "text")
-	if k.c.Security.Mode == "permissive" {
-		k.rep.add("security.mode", "expected strict, found permissive; permissive is not available in this version, use strict")
-	}
 	if k.c.Chaos.Enabled {
 		k.rep.add("chaos.enabled", "expected false, found true; chaos is not available in this version, remove it")
 	}

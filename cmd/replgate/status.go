@@ -35,7 +35,7 @@ func (f *socketFlags) client() (*admin.Client, error) {
 	}
 	listen := cmp.Or(os.Getenv("REPLGATE_ADMIN_LISTEN"), configs.Default().Admin.Listen)
 	if f.config != "" {
-		loaded, err := load(f.config)
+		loaded, err := loadFor(f.config, true) // a gate that waits for a secret can be asked why
 		if err != nil {
 			return nil, err
 		}
@@ -87,9 +87,12 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// noGate explains an admin socket that does not answer. What net/http adds of a
+// noGate explains an admin socket that does not answer, or says no. What net/http adds of a
 // made-up address would only confuse.
 func noGate(err error) error {
+	if refused, ok := errors.AsType[*admin.RefusedError](err); ok {
+		return errors.New("the gate says: " + refused.Why)
+	}
 	if operation, ok := errors.AsType[*net.OpError](err); ok {
 		err = operation
 	}
@@ -106,17 +109,23 @@ func printStatus(out io.Writer, st proxy.Status, asJSON bool, now time.Time) err
 		state = "draining"
 	}
 	fmt.Fprintf(w, "replica %d of %d, %s, %d connections\n", st.Replica, st.Replicas, state, st.Connections)
-	fmt.Fprintln(w, "PEER\tDIRECTION\tSECURITY\tAGE\tFRAMES IN\tOUT\tBYTES IN\tOUT\tDROPPED\tLAST FRAME\tLAST ENDING")
+	if st.Mode == proxy.Permissive {
+		fmt.Fprintf(w, "permissive, ready for strict: %v\n", st.StrictReady)
+		for _, n := range st.NotReady {
+			fmt.Fprintf(w, "not ready for strict: %v\n", n)
+		}
+	}
+	fmt.Fprintln(w, "PEER\tDIRECTION\tSECURITY\tIDENTITY\tAGE\tFRAMES IN\tOUT\tBYTES IN\tOUT\tDROPPED\tLAST FRAME\tLAST ENDING")
 	for _, p := range st.Peers {
 		last := "-"
 		if p.LastEnded != nil {
 			last = fmt.Sprintf("%s %s ago", p.LastEnding, age(now, *p.LastEnded))
 		}
 		if len(p.Links) == 0 {
-			fmt.Fprintf(w, "%d\t%s\t%s\tdown\t\t\t\t\t\t\t%s\n", p.Peer, p.Direction, p.Security, last)
+			fmt.Fprintf(w, "%d\t%s\t%s\t-\tdown\t\t\t\t\t\t\t%s\n", p.Peer, p.Direction, p.Security, last)
 		}
 		for _, l := range p.Links {
-			fmt.Fprintf(w, "%d\t%s\t%s>%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Peer, p.Direction, l.Near, l.Far, age(now, l.Since),
+			fmt.Fprintf(w, "%d\t%s\t%s>%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Peer, p.Direction, l.Near, l.Far, dash(l.Identity), age(now, l.Since),
 				l.In.Frames, l.Out.Frames, l.In.Bytes, l.Out.Bytes, l.In.Dropped+l.Out.Dropped, lastFrame(now, l), last)
 		}
 	}
@@ -161,13 +170,13 @@ func newWait() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			last := errors.New("it said that it is not ready")
+			last := errors.New("no answer")
 			for {
-				ok, err := client.Ready(ctx)
-				if ok {
+				err := client.Ready(ctx)
+				if err == nil {
 					return nil
 				}
-				if err != nil && ctx.Err() == nil {
+				if ctx.Err() == nil {
 					last = noGate(err)
 				}
 				select {

@@ -32,7 +32,9 @@ Every key with an environment name can be set there; it wins over the file, an e
 ` + "`REPLGATE_`" + ` variable is a warning. The arrays ` + "`[[cluster.nodes]]` and `[[peers]]`" + ` come from the file only. A relative path is
 relative to the working directory; ` + "`cluster_from`" + ` alone is relative to the folder of the file.
 
-Nothing is read again while the gate runs: a change needs a restart.
+The files of secrets and certificates are read again when they change; this file too on SIGHUP and ` + "`replgate reload`" + `. A
+configuration that is not valid changes nothing. Addresses, ids, the roster, sizes and limits need a restart: a reload that
+changes them is refused, and says so.
 `
 
 // Key is one key of the schema.

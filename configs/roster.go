@@ -28,10 +28,10 @@ type Iggy struct {
 // rosterRow is what an edit of one entry must know of it.
 type rosterRow struct{ advertised bool }
 
-// Edit is a change of a text in which Old stands exactly once.
+// Edit is a change of whole lines of a text, in which Old stands exactly once.
 type Edit struct {
-	Old string `json:"old"`
-	New string `json:"new"`
+	Line     int    // of the file that was read, the first one that Old has
+	Old, New string // without the end of the last line
 }
 
 // LoadIggy reads the file at path as Iggy would, as far as its replica port is
@@ -98,39 +98,47 @@ func (g *Iggy) Fault(key, text string) Fault {
 }
 
 // Move returns the edits that give replicas other addresses in this file's roster
-// and leave every other byte as it is, in the order of the entries. Clients are
-// told the ip of an entry where nothing else is advertised, so an entry that has
-// no advertised_address gets its old ip as one.
+// and leave every other byte as it is, in the order of the file. Clients are told
+// the ip of an entry where nothing else is advertised, so an entry that has no
+// advertised_address gets its old ip as one.
 func (g *Iggy) Move(to map[int]netip.AddrPort) ([]Edit, error) {
-	var edits []Edit
-	text := g.at.src
+	var regions []region
 	for i, n := range g.Cluster.Nodes {
-		address, ok := to[n.ReplicaID]
-		if !ok {
-			continue
+		if address, ok := to[n.ReplicaID]; ok {
+			regions = append(regions, g.region(i, n, address))
 		}
-		edit, err := g.move(i, n, address)
+	}
+	slices.SortFunc(regions, func(a, b region) int { return cmp.Compare(a.from, b.from) })
+	text := g.at.src
+	var edits []Edit
+	for _, r := range merged(regions) {
+		e, err := g.edit(r)
 		if err != nil {
 			return nil, err
 		}
-		edits = append(edits, edit)
-		text = strings.Replace(text, edit.Old, edit.New, 1)
+		edits = append(edits, e)
+		text = strings.Replace(text, e.Old, e.New, 1)
 	}
-	// The scanner recognises keys, it does not judge them: what it was wrong about
-	// shows when the result is read.
+	return edits, g.verify(text, to)
+}
+
+// verify reads the result. The scanner recognises keys, it does not judge them:
+// what it was wrong about shows here.
+func (g *Iggy) verify(text string, to map[int]netip.AddrPort) error {
 	moved, err := LoadIggy(g.report.file, Options{ReadFile: func(string) ([]byte, error) { return []byte(text), nil }})
 	if err != nil {
-		return nil, fmt.Errorf("configs: got a roster that cannot be edited in place: %w", err)
+		return fmt.Errorf("configs: got a roster that cannot be edited in place: %w", err)
 	}
 	for i, n := range g.Cluster.Nodes {
-		if address, ok := to[n.ReplicaID]; ok {
+		address, ok := to[n.ReplicaID]
+		if ok {
 			n.IP, n.Ports.TCPReplica = address.Addr().String(), int(address.Port())
 		}
-		if moved.Cluster.Nodes[i] != n || !moved.rows[i].advertised && to[n.ReplicaID].IsValid() {
-			return nil, fmt.Errorf("configs: got the entry %+v for replica %d after an edit in place, want %+v", moved.Cluster.Nodes[i], n.ReplicaID, n)
+		if got := moved.Cluster.Nodes[i]; got != n || ok && !moved.rows[i].advertised {
+			return fmt.Errorf("configs: got the entry %+v for replica %d after an edit in place, want %+v, advertised", got, n.ReplicaID, n)
 		}
 	}
-	return edits, nil
+	return nil
 }
 
 // change puts a text in the place of some bytes of the file.
@@ -139,35 +147,67 @@ type change struct {
 	text      string
 }
 
-// move edits one entry: the text from its first key that an edit must know to the
-// last one. The id is among them, so that the text stands there once.
-func (g *Iggy) move(i int, n Node, to netip.AddrPort) (Edit, error) {
+// region is whole lines of one entry, or of several that share a line, with the
+// changes in them.
+type region struct {
+	from, end int
+	entry     int // the first
+	changes   []change
+}
+
+// region is from the first line that an edit of entry i must know to the last one.
+// The id is among them, so that the text stands there once.
+func (g *Iggy) region(i int, n Node, to netip.AddrPort) region {
 	at := "cluster.nodes" + index(i)
 	ip, port, id := g.at.places[at+".ip"], g.at.places[at+".ports.tcp_replica"], g.at.places[at+".replica_id"]
-	from, end := min(ip.key, port.key, id.key), max(ip.end, port.end, id.end)
-	changes := []change{
-		{ip.value, ip.end, quote(to.Addr().String())},
-		{port.value, port.end, strconv.Itoa(int(to.Port()))},
-	}
+	r := region{entry: i, from: g.lineStart(min(ip.key, port.key, id.key)), end: g.lineEnd(max(ip.end, port.end, id.end))}
+	r.changes = []change{{ip.value, ip.end, quote(to.Addr().String())}, {port.value, port.end, strconv.Itoa(int(to.Port()))}}
 	if !g.rows[i].advertised {
-		changes = append(changes, change{ip.key, ip.key, "advertised_address = " + quote(n.IP) + g.separator(ip)})
+		r.changes = append(r.changes, change{ip.key, ip.key, "advertised_address = " + quote(n.IP) + g.separator(ip)})
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.from, b.from) })
+	return r
+}
+
+// merged joins regions that share a line.
+func merged(sorted []region) (out []region) {
+	for _, r := range sorted {
+		if last := len(out) - 1; last >= 0 && r.from < out[last].end {
+			out[last].end = max(out[last].end, r.end)
+			out[last].changes = append(out[last].changes, r.changes...)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// edit carries out the changes of a region.
+func (g *Iggy) edit(r region) (Edit, error) {
+	slices.SortFunc(r.changes, func(a, b change) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
-	pos := from
-	for _, c := range changes {
+	pos := r.from
+	for _, c := range r.changes {
 		b.WriteString(g.at.src[pos:c.from] + c.text)
 		pos = c.end
 	}
-	edit := Edit{Old: g.at.src[from:end], New: b.String() + g.at.src[pos:end]}
-	if n := strings.Count(g.at.src, edit.Old); n != 1 {
-		return Edit{}, Faults{g.Fault(at, fmt.Sprintf("expected an entry whose text stands in the file once, found it %d times; take the copy out of the comments", n))}
+	e := Edit{Line: 1 + strings.Count(g.at.src[:r.from], "\n"), Old: g.at.src[r.from:r.end], New: b.String() + g.at.src[pos:r.end]}
+	at := "cluster.nodes" + index(r.entry)
+	if n := strings.Count(g.at.src, e.Old); n != 1 {
+		return Edit{}, Faults{g.Fault(at, fmt.Sprintf("expected an entry whose text stands in the file once, found it %d times; take the copy out", n))}
 	}
 	// An edit is printed. The keys of one entry may have other tables between them.
-	if strings.Contains(strings.ToLower(edit.Old), "secret") {
+	if strings.Contains(strings.ToLower(e.Old), "secret") {
 		return Edit{}, Faults{g.Fault(at, "expected the keys of an entry together, found a secret between them; write the entry in one piece")}
 	}
-	return edit, nil
+	return e, nil
+}
+
+func (g *Iggy) lineStart(pos int) int { return strings.LastIndexByte(g.at.src[:pos], '\n') + 1 }
+
+// lineEnd is where a line ends, before its end's own bytes.
+func (g *Iggy) lineEnd(pos int) int {
+	rest := g.at.src[pos:] + "\n"
+	return pos + len(strings.TrimSuffix(rest[:strings.IndexByte(rest, '\n')], "\r"))
 }
 
 // separator is what stands between a new pair and the one at p.
@@ -175,10 +215,9 @@ func (g *Iggy) separator(p place) string {
 	if p.inline {
 		return ", "
 	}
-	line := strings.LastIndexByte(g.at.src[:p.key], '\n') + 1
 	end := "\n"
-	if rest := g.at.src[p.key:]; strings.HasSuffix(rest[:strings.IndexByte(rest+"\n", '\n')], "\r") {
+	if strings.HasPrefix(g.at.src[g.lineEnd(p.key):], "\r") {
 		end = "\r\n"
 	}
-	return end + g.at.src[line:p.key]
+	return end + g.at.src[g.lineStart(p.key):p.key]
 }

@@ -31,7 +31,7 @@ func TestLoadIggy(t *testing.T) {
 	}
 	for doc, want := range map[string]string{
 		"[cluster\n": "iggy.toml:1: expected TOML",
-		"[cluster]\nname = \"\"\nheartbeat_timeout = \"1s\"\n": "iggy.toml:2: cluster.name:",
+		"[cluster]\nname = \"\"\nheartbeat_timeout = \"1s\"\n":        "iggy.toml:2: cluster.name:",
 		plainIggy + "[[cluster.nodes]]\nip = \"h\"\nreplica_id = 3\n": "cluster.nodes[3].ip: expected a literal IP address",
 	} {
 		_, err := LoadIggy("iggy.toml", Options{ReadFile: files{"iggy.toml": doc}.read})
@@ -89,22 +89,22 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Edit{
-		{"ip = \"10.0.1.5\"   # the replica plane\nreplica_id = 0\nports = { tcp = 8090, tcp_replica = 9090",
-			"advertised_address = \"10.0.1.5\"\nip = \"127.50.0.1\"   # the replica plane\nreplica_id = 0\nports = { tcp = 8090, tcp_replica = 9090"},
-		{"replica_id = 1\n  ip = '10.0.1.6'\n  advertised_address = \"b.example\"\n  [cluster.nodes.ports]\n  tcp_replica = 9091",
-			"replica_id = 1\n  ip = \"127.50.0.2\"\n  advertised_address = \"b.example\"\n  [cluster.nodes.ports]\n  tcp_replica = 9090"},
-		{"replica_id = 2\nports.tcp_replica = 0x2384  # 9092\nip = \"10.0.1.7\"",
+		{5, "ip = \"10.0.1.5\"   # the replica plane\nreplica_id = 0\nports = { tcp = 8090, tcp_replica = 9090 }",
+			"advertised_address = \"10.0.1.5\"\nip = \"127.50.0.1\"   # the replica plane\nreplica_id = 0\nports = { tcp = 8090, tcp_replica = 9090 }"},
+		{9, "  replica_id = 1\n  ip = '10.0.1.6'\n  advertised_address = \"b.example\"\n  [cluster.nodes.ports]\n  tcp_replica = 9091",
+			"  replica_id = 1\n  ip = \"127.50.0.2\"\n  advertised_address = \"b.example\"\n  [cluster.nodes.ports]\n  tcp_replica = 9090"},
+		{15, "replica_id = 2\nports.tcp_replica = 0x2384  # 9092\nip = \"10.0.1.7\"",
 			"replica_id = 2\nports.tcp_replica = 9090  # 9092\nadvertised_address = \"10.0.1.7\"\nip = \"::1\""},
 	}
 	for i := range want {
 		if i >= len(edits) || edits[i] != want[i] {
-			t.Fatalf("got edits\n%q\nwant\n%q", edits, want)
+			t.Fatalf("got edits\n%+v\nwant\n%+v", edits, want)
 		}
 	}
 	delete(to, 0)
 	delete(to, 2)
 	if edits, err := g.Move(to); err != nil || len(edits) != 1 || edits[0] != want[1] {
-		t.Errorf("got %q, %v", edits, err)
+		t.Errorf("got %+v, %v", edits, err)
 	}
 }
 
@@ -116,20 +116,25 @@ func TestMoveForms(t *testing.T) {
 			"{ ip = \"10.0.1.5\", replica_id = 1, ports = { tcp_replica = 9091 } } ]\n",
 		"lines": "cluster.nodes = [\n  { ip = \"10.0.1.5\", replica_id = 0, ports = { tcp_replica = 9090 } },\n" +
 			"  { replica_id = 1, ports = { tcp_replica = 9091 }, ip = \"10.0.1.5\" },\n]\n",
-		"crlf": strings.ReplaceAll(plainIggy, "\n", "\r\n"),
-		"mark": "\ufeff" + plainIggy,
+		"crlf":     strings.ReplaceAll(plainIggy, "\n", "\r\n"),
+		"mark":     "\ufeff" + plainIggy,
+		"one line": "cluster.nodes=[{ip=\"10.0.1.5\",replica_id=1,ports.tcp_replica=9091},{replica_id=0,ports={tcp_replica=9090},ip=\"10.0.1.5\"}]",
 	} {
 		edits, err := loadIggy(t, doc).Move(to)
 		if err != nil || len(edits) != 1 {
-			t.Errorf("%s: got %q, %v", name, edits, err)
+			t.Errorf("%s: got %+v, %v", name, edits, err)
 			continue
+		}
+		line := strings.Split(doc, "\n")[edits[0].Line-1]
+		if first, _, _ := strings.Cut(edits[0].Old, "\n"); first != strings.TrimPrefix(line, "\ufeff") {
+			t.Errorf("%s: got line %d, %q, for %q", name, edits[0].Line, line, edits[0].Old)
 		}
 		after := loadIggy(t, strings.Replace(doc, edits[0].Old, edits[0].New, 1))
 		if n, _ := (&Config{Cluster: after.Cluster}).Node(1); n.IP != "127.50.0.2" || n.Ports.TCPReplica != 9999 {
-			t.Errorf("%s: got %+v after %q", name, n, edits)
+			t.Errorf("%s: got %+v after %+v", name, n, edits)
 		}
 		if strings.Count(edits[0].New, "\n") != strings.Count(edits[0].New, "\r\n") && name == "crlf" {
-			t.Errorf("got %q, want the line ends of the file", edits)
+			t.Errorf("got %+v, want the line ends of the file", edits)
 		}
 	}
 }
@@ -147,7 +152,7 @@ func TestMoveRefuses(t *testing.T) {
 	} {
 		edits, err := loadIggy(t, doc).Move(to)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), canary) {
-			t.Errorf("got %q, %v, want %q without the secret", edits, err, want)
+			t.Errorf("got %+v, %v, want %q without the secret", edits, err, want)
 		}
 	}
 }

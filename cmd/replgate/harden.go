@@ -85,11 +85,14 @@ func (f *planFlags) plan() (*harden.Plan, error) {
 		Nodes: make([]harden.Node, len(iggy.Cluster.Nodes)),
 		Move: func(to map[int]netip.AddrPort) ([]harden.Edit, error) {
 			edits, err := iggy.Move(to)
+			if err != nil {
+				return nil, &configError{err}
+			}
 			var out []harden.Edit
 			for _, e := range edits {
 				out = append(out, harden.Edit(e))
 			}
-			return out, err
+			return out, nil
 		}}
 	for _, n := range iggy.Cluster.Nodes { // ids are 0 to count-1, each once
 		address, err := netip.ParseAddr(n.IP)

@@ -72,7 +72,7 @@ func (a *Acceptor) Challenge(nonce [wire.NonceSize]byte) wire.Header {
 	a.bound = newTranscript(a.opts.Cluster, a.pair, a.opts.Binding)
 	copy(a.bound.dialerNonce(), a.nonce)
 	copy(a.bound.acceptorNonce(), nonce[:])
-	sum := a.opts.Keys.sign(a.bound.from(fromAcceptor))
+	sum := a.opts.Keys.current.sign(a.bound.from(fromAcceptor)[:])
 	return wire.NewChallenge(a.opts.Cluster, a.pair.Acceptor, nonce[:], sum[:])
 }
 
@@ -88,6 +88,9 @@ func (a *Acceptor) Finish(h *wire.Header) (Slot, error) {
 	}
 	return prove(a.opts.Keys, a.bound.from(fromDialer), h)
 }
+
+// Session is the channel that a verified Finish has proved.
+func (a *Acceptor) Session() Session { return a.bound.session() }
 
 // prove verifies the MAC that h carries over t.
 func prove(keys *Keyring, t *transcript, h *wire.Header) (Slot, error) {

@@ -87,9 +87,10 @@ func TestWithoutPreviousNeverSaysPrevious(t *testing.T) {
 // hex, base64, and what fmt makes of them under each verb.
 func canaries(verbs []string) (all []string) {
 	for _, secret := range []string{secretOne, secretTwo} {
-		key := make([]byte, 32)
+		key, gates := make([]byte, 32), make([]byte, 32)
 		blake3.DeriveKey(key, "apache-iggy replica-auth v1 psk->mac-key", []byte(secret))
-		for _, b := range [][]byte{[]byte(secret), key} {
+		blake3.DeriveKey(gates, "replgate gate-to-gate v1 psk->mac-key", []byte(secret))
+		for _, b := range [][]byte{[]byte(secret), key, gates} {
 			all = append(all, string(b[:6]), hex.EncodeToString(b[:4]), strings.ToUpper(hex.EncodeToString(b[:4])),
 				base64.StdEncoding.EncodeToString(b[:6]), strings.Trim(fmt.Sprint(b[:4]), "[]"),
 				strings.Trim(strings.ReplaceAll(fmt.Sprint(b[:4]), " ", ","), "[]"))

@@ -1,6 +1,10 @@
 package mac
 
-import "github.com/replgate/replgate/wire"
+import (
+	"lukechampine.com/blake3"
+
+	"github.com/replgate/replgate/wire"
+)
 
 // ExporterLabel and ExporterSize are what a TLS session is asked for (RFC 8446
 // §7.5, no context) to bind the handshake to it (§7.2).
@@ -58,3 +62,10 @@ func (t *transcript) from(direction byte) *transcript {
 	t[len(t)-1] = direction
 	return t
 }
+
+// Session names one proven channel, as only its two ends can: the hash of all that
+// its handshake was about, the channel's binding with it. Over TLS nobody else can
+// know it. The zero value is no channel.
+type Session [32]byte
+
+func (t *transcript) session() Session { return blake3.Sum256(t.from(0)[:]) }

@@ -36,7 +36,7 @@ func repeated(b byte) (n [wire.NonceSize]byte) {
 
 // §7.2, first line: the key of a secret.
 func TestVectorKey(t *testing.T) {
-	key := deriveKey([]byte(vectorSecret))
+	key := deriveKey(keyContext, []byte(vectorSecret))
 	if got := hex.EncodeToString(key[:]); got != vectorKey {
 		t.Errorf("got key %s, want %s", got, vectorKey)
 	}

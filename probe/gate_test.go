@@ -85,6 +85,9 @@ func (c credentials) Server() (*tls.Config, func(error) proxy.TLSFault) {
 func (c credentials) Client(string) (*tls.Config, func(error) proxy.TLSFault) {
 	return c.client.Clone(), tlsFault
 }
+func (c credentials) Identify(tls.ConnectionState, uint8) (proxy.Identity, *proxy.TLSFault) {
+	return proxy.Identity{Level: proxy.ByMembership}, nil
+}
 func tlsFault(err error) proxy.TLSFault {
 	return proxy.TLSFault{Ending: proxy.TLSAlert, Detail: err.Error()}
 }

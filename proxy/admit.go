@@ -44,22 +44,25 @@ type visit struct {
 	spoken, proven, evicted bool
 
 	// probing: its first frame has the mark of `replgate probe`, and no other
-	// frame has come.
+	// frame has come. showing: a gate came with it to show a secret, and which.
 	probing bool
+	showing byte
 }
 
 func (s *Server) newVisit(c *net.TCPConn, peer *Peer) *visit {
-	v := &visit{server: s, settings: s.settings, since: time.Now(), gone: make(chan struct{}), tcp: c, peer: peer, direction: egress}
+	v := &visit{server: s, settings: s.settings.Load(), since: time.Now(), gone: make(chan struct{}), tcp: c, direction: egress}
 	v.ctx, v.cancel = context.WithCancelCause(s.admitting)
 	v.arrived = newLeg(c, near)
-	if peer == nil {
+	if peer != nil {
+		v.peer = v.settings.peer(peer.ID) // it may be somewhere else by now
+	} else {
 		v.direction, v.arrived.side = ingress, far
 	}
 	v.lobby = &s.lobbies[v.arrived.side]
 	if addr, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		v.source = sourceOf(addr.AddrPort())
 	}
-	v.log = s.settings.Log.With("direction", v.direction, "remote", c.RemoteAddr().String())
+	v.log = v.settings.Log.With("direction", v.direction, "remote", c.RemoteAddr().String())
 	return v
 }
 
@@ -112,7 +115,7 @@ func (v *visit) allowed() (tlsAllowed, plainAllowed bool) {
 	for _, p := range v.settings.Peers {
 		if p.ID < v.settings.Local {
 			tlsAllowed = tlsAllowed || p.Security == TLS
-			plainAllowed = plainAllowed || p.Security != TLS
+			plainAllowed = plainAllowed || p.Security != TLS || v.settings.Mode == Permissive
 		}
 	}
 	return tlsAllowed, plainAllowed
@@ -163,8 +166,8 @@ func (v *visit) hello() *refusal {
 		return r
 	}
 	id := wire.Replica.Get(h)
-	need := v.required(id)
-	v.acceptor = mac.NewAcceptor(v.entrance().Acceptor, v.macOptions(need, v.arrived.binding))
+	need := v.due(h)
+	v.acceptor = mac.NewAcceptor(v.entrance().Acceptor, v.settings.macOptions(need, v.arrived.binding))
 	if err := v.acceptor.Hello(h); err != nil {
 		r := macRefusal(err)
 		if h.Command() == wire.Request {
@@ -192,6 +195,9 @@ func (v *visit) hello() *refusal {
 		v.peer = v.settings.peer(id)
 	}
 	v.log = v.log.With("peer", v.peer.ID)
+	if r := v.settings.identified(v.arrived); r != nil {
+		return r
+	}
 	return v.tolerate(v.arrived, h)
 }
 
@@ -216,11 +222,12 @@ func (v *visit) rejected(r *refusal, status wire.Status) *refusal {
 	return r
 }
 
-func (v *visit) macOptions(security Security, binding mac.Binding) mac.Options {
-	o := mac.Options{Cluster: v.settings.Cluster, Binding: binding,
-		Strict: v.settings.Rules[policy.HelloStrict] == policy.Close && !v.settings.Observe}
+// macOptions are those of a handshake on a leg.
+func (s *Settings) macOptions(security Security, binding mac.Binding) mac.Options {
+	o := mac.Options{Cluster: s.Cluster, Binding: binding,
+		Strict: s.Rules[policy.HelloStrict] == policy.Close && !s.Observe}
 	if security != Plaintext {
-		o.Keys = v.settings.Keys
+		o.Keys = s.Keys
 	}
 	return o
 }
@@ -233,25 +240,43 @@ func (v *visit) answer() *refusal {
 		return l.lives()
 	}
 	began := time.Now()
-	challenge := v.acceptor.Challenge(nonce())
+	challenge := v.challenge()
 	if _, err := l.io.Write(challenge[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
 	}
 	h, r := readFrame(l, v.settings.MaxFrame)
-	if r == nil {
+	switch {
+	case r != nil:
+	case v.showing != 0:
+		r = v.shown(h)
+	default:
 		v.probing = false // who goes on is judged as any other
-		var slot mac.Slot
-		var err error
-		if slot, err = v.acceptor.Finish(h); err != nil {
-			r = macRefusal(err)
-		} else {
-			v.proved(l, slot)
-			r = v.tolerate(l, h)
-		}
+		r = v.finished(h)
 	}
 	r = v.probed(r)
 	v.handshaken("acceptor", r, began)
 	return r
+}
+
+// challenge is the answer to an admitted Hello. Who only asks is told that a gate
+// answers.
+func (v *visit) challenge() wire.Header {
+	if !v.probing {
+		return v.acceptor.Challenge(nonce())
+	}
+	var random [mac.ShowRandom]byte
+	rand.Read(random[:]) // never fails
+	return v.acceptor.ChallengeAsGate(random)
+}
+
+// finished takes the Finish of whoever wants a link.
+func (v *visit) finished(h *wire.Header) *refusal {
+	slot, err := v.acceptor.Finish(h)
+	if err != nil {
+		return macRefusal(err)
+	}
+	v.proved(v.arrived, slot, v.acceptor.Session())
+	return v.tolerate(v.arrived, h)
 }
 
 // handshaken counts one side's handshake.
@@ -263,8 +288,13 @@ func (v *visit) handshaken(role string, r *refusal, began time.Time) {
 	v.settings.Metrics.Handshake(role, result, time.Since(began))
 }
 
-// proved notes which secret the other end of a leg has.
-func (v *visit) proved(l *leg, slot mac.Slot) {
+// proved notes that the other end of a leg has proved itself, and which secret it
+// has and signs with.
+func (v *visit) proved(l *leg, slot mac.Slot, session mac.Session) {
+	v.remember(l)
+	secret := v.settings.Keys.Fingerprint(slot)
+	l.session, l.secrets = session, []mac.Fingerprint{secret}
+	v.server.noteProof(l.replica, secret, true)
 	if l.side == far {
 		v.settings.Metrics.SecretProof(decimal(l.replica), string(slot))
 	}

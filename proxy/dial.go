@@ -33,6 +33,36 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(v.ctx, v.settings.ProveTimeout)
 	defer cancel()
+	l, r := connect(ctx, t)
+	if r != nil {
+		return nil, r
+	}
+	r = l.attempt(ctx, func() *refusal { return v.prove(ctx, l, t) })
+	v.handshaken("dialer", r, began)
+	if r != nil {
+		return nil, r
+	}
+	return l, nil
+}
+
+// attempt runs a proof on a leg until ctx is done, and closes the leg when it
+// fails.
+func (l *leg) attempt(ctx context.Context, proof func() *refusal) *refusal {
+	release := context.AfterFunc(ctx, func() { l.tcp.SetDeadline(time.Now()) })
+	r := proof()
+	if !release() && r == nil { // the time was up in the very moment it was proven
+		r = &refusal{ending: HandshakeTimeout, got: "a proof too late", want: "one within timeouts.prove"}
+	}
+	if r != nil {
+		l.tcp.Close() // a FIN, after which the other side can say what it was waiting for
+		return r
+	}
+	l.tcp.SetDeadline(time.Time{})
+	return nil
+}
+
+// connect makes a leg to t, on which nothing has been said.
+func connect(ctx context.Context, t target) (*leg, *refusal) {
 	dialer := net.Dialer{KeepAlive: -1}
 	c, err := dialer.DialContext(ctx, "tcp", t.address)
 	if err != nil {
@@ -40,28 +70,31 @@ func (v *visit) dial(t target) (*leg, *refusal) {
 	}
 	l := newLeg(c.(*net.TCPConn), t.side)
 	l.replica, l.security = t.replica, t.security
-	release := context.AfterFunc(ctx, func() { l.tcp.SetDeadline(time.Now()) })
-	r := v.prove(ctx, l, t)
-	if !release() && r == nil { // the time was up in the very moment it was proven
-		r = &refusal{ending: HandshakeTimeout, got: "a proof too late", want: "one within timeouts.prove"}
-	}
-	v.handshaken("dialer", r, began)
-	if r != nil {
-		l.tcp.Close() // a FIN, after which the other side can say what it was waiting for
-		return nil, r
-	}
 	return l, nil
 }
 
 // prove runs the dialer's half on a connected leg (§7.1).
 func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if t.security == TLS {
-		config, explain := v.settings.Credentials.Client(t.name)
-		if r := l.handshake(ctx, l.secureWith(tls.Client, config), explain); r != nil {
+		if r := v.secure(ctx, l, t); r != nil {
 			return r
 		}
 	}
-	d := mac.NewDialer(t.pair, v.macOptions(t.security, l.binding))
+	return v.shake(l, t)
+}
+
+// secure puts TLS on a leg that this gate dialed, and asks whose certificate came.
+func (v *visit) secure(ctx context.Context, l *leg, t target) *refusal {
+	config, explain := v.settings.Credentials.Client(t.name)
+	if r := l.handshake(ctx, l.secureWith(tls.Client, config), explain); r != nil {
+		return r
+	}
+	return v.settings.identified(l)
+}
+
+// shake says Hello, and proves both sides where the leg is not plaintext.
+func (v *visit) shake(l *leg, t target) *refusal {
+	d := mac.NewDialer(t.pair, v.settings.macOptions(t.security, l.binding))
 	hello := d.Hello(nonce())
 	if _, err := l.io.Write(hello[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
@@ -73,6 +106,11 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if r != nil {
 		return r
 	}
+	return v.conclude(l, d, h)
+}
+
+// conclude answers a Challenge.
+func (v *visit) conclude(l *leg, d *mac.Dialer, h *wire.Header) *refusal {
 	finish, slot, err := d.Challenge(h)
 	if err != nil {
 		return macRefusal(err)
@@ -83,7 +121,7 @@ func (v *visit) prove(ctx context.Context, l *leg, t target) *refusal {
 	if _, err := l.io.Write(finish[:]); err != nil {
 		return ioRefusal(l, err, HandshakeTimeout, false)
 	}
-	v.proved(l, slot)
+	v.proved(l, slot, d.Session())
 	// There is no answer to a Finish. A gate whose replica is down, and a replica
 	// that has a connection of ours already, end the leg at once.
 	return l.lives()
@@ -106,6 +144,11 @@ func (l *leg) lives() *refusal {
 		return nil
 	}
 	time.Sleep(aliveTime - time.Since(began))
+	return l.stands()
+}
+
+// stands refuses a leg whose other end has closed it, whatever is still unread.
+func (l *leg) stands() *refusal {
 	switch l.tcp.state() {
 	case stateFIN:
 		return ioRefusal(l, io.EOF, HandshakeTimeout, false)

@@ -35,6 +35,10 @@ const (
 	TLSNameMismatch   Ending = "tls_name_mismatch"
 	TLSTimeout        Ending = "tls_timeout"
 	TLSAlert          Ending = "tls_alert"
+	TLSNoClientCert   Ending = "tls_no_client_cert"
+	IdentityMismatch  Ending = "identity_mismatch"
+	PeerCertRevoked   Ending = "peer_cert_revoked"
+	Reauth            Ending = "reauth"
 	TLSPlaintext      Ending = "tls_plaintext"
 	PlaintextRefused  Ending = "plaintext_refused"
 	NotAFrame         Ending = "not_a_frame"
@@ -95,7 +99,11 @@ func Endings() []EndingInfo {
 		{TLSNameMismatch, w, "the other side's certificate is for another name", "peers.server_name, and the certificate's SANs"},
 		{TLSTimeout, w, "the TLS handshake was not finished in time", "the network between, and whether the other side speaks TLS"},
 		{TLSAlert, w, "the other side ended the TLS handshake or broke it", "the alert in the log line, and the other side's log"},
-		{TLSPlaintext, w, "plaintext arrived where TLS is required", "whether the dialer has cluster.tls enabled"},
+		{TLSNoClientCert, w, "the dialer showed no certificate where one is required", "cluster.tls on the dialer; cluster.tls.client_auth here: a native replica never shows one"},
+		{IdentityMismatch, w, "the other side's certificate is another replica's", "its certificate's SANs, cluster.tls.peer_identity, and replica_id on both sides"},
+		{PeerCertRevoked, w, "the other side's certificate is revoked", "cluster.tls.crl_file here, and a new certificate for the other side"},
+		{Reauth, i, "the secret or certificate that proved the link is trusted no longer: it is made anew", "nothing, unless it does not come back: then the other side has no newer one"},
+		{TLSPlaintext, w, "plaintext arrived where TLS is required", "whether the dialer has cluster.tls enabled; in permissive mode: it has proved TLS before, and `replgate peers reset` lets it be weaker again"},
 		{PlaintextRefused, w, "a TLS ClientHello arrived where plaintext is spoken", "whether this side should speak tls"},
 		{NotAFrame, d, "bytes that are neither TLS nor a replica frame", "who dials: HTTP, SSH or a scanner"},
 		{Probe, d, "connected and closed without a byte, or `replgate probe`", "nothing: a health check, a port scan or `replgate probe`"},
@@ -106,7 +114,7 @@ func Endings() []EndingInfo {
 		{ClusterMismatch, w, "the dialer is of another cluster", "cluster.name on both sides"},
 		{DirectionalRule, w, "a higher id dialed a lower one", "the dialer's roster: only lower ids dial"},
 		{UnknownReplica, w, "the dialer's id is not one that may come here", "the roster on both sides"},
-		{AuthRequired, w, "the dialer has authentication off", "cluster.auth on the dialer"},
+		{AuthRequired, w, "the dialer has authentication off", "cluster.auth on the dialer; in permissive mode: it has proved its secret before, and `replgate peers reset` lets it be weaker again"},
 		{MACMismatch, w, "the other side has another secret", "cluster.auth secrets on both sides; in a rotation, its phase"},
 		{Rejected, w, "the acceptor refused us; its status is in the log line", "the acceptor's log"},
 		{ClientFrame, i, "an Iggy client came to the replica port", "the client's address configuration"},

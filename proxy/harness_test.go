@@ -74,12 +74,21 @@ type gate struct {
 	peers    *net.TCPListener // that of all higher ids
 	certs    *certs.Set
 	files    replica.PKI
-	down     bool // the test itself has shut it down
+	given    proxy.Settings // that it was started with
+	keys     *mac.Keyring   // of the stand-ins around it
+	down     bool           // the test itself has shut it down
+}
+
+// settings are those that the gate was started with, for the test to change.
+func (g *gate) settings() proxy.Settings {
+	s := g.given
+	s.Peers = slices.Clone(s.Peers)
+	return s
 }
 
 func start(t testing.TB, s spec) *gate {
 	t.Helper()
-	g := &gate{watch: newWatch(), t: t, local: 1, near: s.near, far: s.far}
+	g := &gate{watch: newWatch(), t: t, local: 1, near: s.near, far: s.far, keys: secret}
 	if s.first {
 		g.local = 0
 	}
@@ -117,6 +126,7 @@ func start(t testing.TB, s spec) *gate {
 	if s.change != nil {
 		s.change(&set)
 	}
+	g.given = set
 	if g.server, err = proxy.New(set); err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +200,10 @@ func (c credentials) Client(name string) (*tls.Config, func(error) proxy.TLSFaul
 	}
 }
 
+func (c credentials) Identify(tls.ConnectionState, uint8) (proxy.Identity, *proxy.TLSFault) {
+	return proxy.Identity{Level: proxy.ByMembership}, nil
+}
+
 // lower and higher are the peers on the two sides of the local replica.
 func (g *gate) lower() uint8  { return g.local - 1 }
 func (g *gate) higher() uint8 { return g.local + 1 }
@@ -207,7 +221,7 @@ func (g *gate) egress() string {
 func (g *gate) dialing(pair mac.Pair, s proxy.Security) replica.Voice {
 	v := replica.Voice{Cluster: cluster, Pair: pair}
 	if s != proxy.Plaintext {
-		v.Keys = secret
+		v.Keys = g.keys
 	}
 	if s == proxy.TLS {
 		v.TLS = g.certs.Client("127.0.0.1")

@@ -60,7 +60,7 @@ func (v *visit) joinEgress() (*link, *refusal) {
 			return nil, r
 		}
 	}
-	peer, r := v.dial(target{
+	peer, r := v.reach(target{
 		side: far, replica: v.peer.ID, address: v.peer.Address, name: v.peer.Name,
 		security: v.peer.Security, pair: mac.Pair{Dialer: v.settings.Local, Acceptor: v.peer.ID},
 	})

@@ -34,6 +34,12 @@ type leg struct {
 	replica  uint8 // who is at the other end, once the handshake says so
 	security Security
 	binding  mac.Binding
+	state    *tls.ConnectionState // of its TLS, nil elsewhere
+	identity Identity             // what its certificate said when it was last judged
+	session  mac.Session          // that its handshake proved, zero for plaintext
+	// secrets are those that its other end has proved over it. Once the leg is a
+	// link's, the server's mutex guards them, and identity.
+	secrets []mac.Fingerprint
 }
 
 func newLeg(c *net.TCPConn, side side) *leg {

@@ -189,6 +189,7 @@ func (l *link) opened() {
 	m.LinkOpened(decimal(l.peer.ID), l.direction, string(l.far.Load().security))
 	if l.far.Load().security == Plaintext {
 		m.PlaintextLink(decimal(l.peer.ID))
+		l.server.notePlaintext(l.peer.ID)
 	}
 	l.log.Info("link opened", "near", string(l.near.security), "far", string(l.far.Load().security))
 }

@@ -13,7 +13,7 @@ import (
 // one higher id.
 type door struct {
 	ln   *net.TCPListener
-	peer *Peer // the one peer that is reached through it, nil for ingress
+	peer *Peer // the one peer that is reached through it, as it was bound; nil for ingress
 	// turned takes a word from the accept loop that Ping has woken.
 	turned chan struct{}
 }
@@ -126,7 +126,7 @@ func (s *Server) acceptLoop(d door) {
 			d.turn()
 			continue
 		}
-		s.settings.Log.Warn("accept failed", "listen", d.ln.Addr().String(), "got", err.Error(), "retry_ms", pause.Milliseconds())
+		s.settings.Load().Log.Warn("accept failed", "listen", d.ln.Addr().String(), "got", err.Error(), "retry_ms", pause.Milliseconds())
 		select {
 		case <-time.After(pause):
 		case <-s.admitting.Done():

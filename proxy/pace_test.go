@@ -22,7 +22,7 @@ func pumpOn(t testing.TB, src, dst net.Conn, rate int64) *pump {
 	}
 	s := &Settings{Local: 1, Replicas: 3, Rules: table, MaxFrame: 64 << 20, StoreLimit: 256 << 10, FrameRate: rate,
 		Peers: []Peer{{ID: 0}, {ID: 2}}, Metrics: noMetrics{}, Log: slog.New(slog.DiscardHandler), WriteStall: time.Hour}
-	l := &link{server: &Server{settings: s}, settings: s, peer: &s.Peers[0], log: s.Log, near: &leg{io: dst, side: near, replica: 1}}
+	l := &link{server: new(Server), settings: s, peer: &s.Peers[0], log: s.Log, near: &leg{io: dst, side: near, replica: 1}}
 	l.far.Store(&leg{io: src, side: far})
 	return newPump(l, inward, 0)
 }

@@ -114,6 +114,13 @@ func (r *records) ready() bool {
 	return r.end-r.start-recordHeader >= int(binary.BigEndian.Uint16(r.in[r.start+3:]))
 }
 
+// heard reports whether the other end has begun a record, of any of the four types
+// that there are.
+func (r *records) heard() bool {
+	const first, last = 0x14, 0x17
+	return r.header[0] >= first && r.header[0] <= last && r.header[1] == recordMajor
+}
+
 // Write implements net.Conn for crypto/tls.
 func (r *records) Write(b []byte) (int, error) {
 	r.mu.Lock()

@@ -22,6 +22,8 @@ type refusal struct {
 	reject *wire.Header
 	// abort ends the accepted connection with a reset.
 	abort bool
+	// absent: a TLS handshake failed because the other end does not speak TLS.
+	absent bool
 }
 
 func (r *refusal) Error() string {
@@ -82,8 +84,12 @@ func (v *visit) probed(r *refusal) *refusal {
 	}
 	switch r.ending {
 	case DirectionalRule, UnknownReplica, ClusterMismatch, TLSPlaintext, PlaintextRefused, ClientFrame,
-		PeerEOF, LocalEOF, PeerReset, LocalReset:
+		TLSNoClientCert, PeerEOF, LocalEOF, PeerReset, LocalReset:
 		return &refusal{ending: Probe, got: probeGot, want: probeWant, reject: r.reject}
+	case MACMismatch:
+		if v.showing == wire.ShowsOther { // a secret that it does not sign with need not be ours yet
+			return &refusal{ending: Probe, got: "a gate that showed another secret than ours", want: probeWant}
+		}
 	}
 	return r
 }

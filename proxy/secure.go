@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/replgate/replgate/mac"
@@ -50,6 +51,9 @@ func (v *visit) firstFrame() (*wire.Header, *refusal) {
 	}
 	r = readHello(v.arrived, h, n, v.settings.MaxFrame)
 	v.probing = h.IsProbe()
+	if which, ok := h.Shows(); ok && v.direction == ingress {
+		v.showing = which
+	}
 	if r != nil {
 		return nil, r
 	}
@@ -125,15 +129,24 @@ func isClientHello(record []byte) bool {
 func (l *leg) handshake(ctx context.Context, c *tls.Conn, explain func(error) TLSFault) *refusal {
 	if err := c.HandshakeContext(ctx); err != nil {
 		fault := explain(err)
-		return &refusal{ending: fault.Ending, got: fault.Detail, want: "TLS 1.3 between replicas"}
+		return &refusal{ending: fault.Ending, got: fault.Detail, want: "TLS 1.3 between replicas", absent: l.noTLS(err)}
 	}
 	state := c.ConnectionState()
 	exporter, err := state.ExportKeyingMaterial(mac.ExporterLabel, nil, mac.ExporterSize)
 	if err != nil {
 		return &refusal{ending: TLSAlert, got: err.Error(), want: "an exporter"}
 	}
-	l.io, l.security, l.binding = c, TLS, mac.TLS([mac.ExporterSize]byte(exporter))
+	l.io, l.security, l.binding, l.state = c, TLS, mac.TLS([mac.ExporterSize]byte(exporter)), &state
 	return nil
+}
+
+// noTLS reports whether a handshake failed because nobody at the other end speaks
+// TLS: not a byte of a record came, but the end, silence or something else. A
+// fault of a certificate, an alert, anything behind a ServerHello is no such sign.
+func (l *leg) noTLS(err error) bool {
+	_, isNoRecord := errors.AsType[tls.RecordHeaderError](err)
+	late := isTimeout(err) || errors.Is(err, context.DeadlineExceeded)
+	return !l.records.heard() && (isNoRecord || late || isEOF(err) || isReset(err))
 }
 
 // textPrefix is how many printable bytes at the start of a connection are taken
@@ -195,14 +208,19 @@ func readFrame(l *leg, maxFrame uint32) (*wire.Header, *refusal) {
 	if n, err := io.ReadFull(l.io, h[:]); err != nil {
 		return nil, ioRefusal(l, err, HandshakeTimeout, n > 0)
 	}
-	if r := checkSize(h, maxFrame, "a handshake frame of 256 bytes"); r != nil {
-		return nil, r
+	return h, checkFrame(h, maxFrame, "a handshake frame")
+}
+
+// checkFrame judges what the transport judges of every frame (§2.1).
+func checkFrame(h *wire.Header, maxFrame uint32, want string) *refusal {
+	if r := checkSize(h, maxFrame, want+" of at least 256 bytes"); r != nil {
+		return r
 	}
 	if !h.Command().Valid() {
 		err := &wire.CommandError{Command: h.Command()}
-		return nil, &refusal{ending: FrameCommand, got: err.Error(), want: "a handshake frame"}
+		return &refusal{ending: FrameCommand, got: err.Error(), want: want}
 	}
-	return h, nil
+	return nil
 }
 
 // discardBody throws away the body of a handshake frame that was accepted with

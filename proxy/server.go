@@ -10,13 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/policy"
 )
 
 // Server is the gate: its listeners, the connections in handshake and the links.
 // New, then Start, then Shutdown, each once.
 type Server struct {
-	settings  *Settings
+	settings  atomic.Pointer[Settings] // of whoever comes next; a link keeps those it was admitted under
+	applying  sync.Mutex               // one Apply at a time
 	chain     policy.Chain
 	admitting context.Context // done when no connection is admitted any more
 	refuseAll context.CancelFunc
@@ -26,6 +28,8 @@ type Server struct {
 	drained   atomic.Bool
 	lobbies   [2]lobby // by the side of the accepted connection, so that strangers outside do not touch the local replica
 	repeats   repeats
+	memory    *memory      // which security each peer has proved
+	findings  findings     // what they spoke when this gate dialed them
 	buffered  atomic.Int64 // bytes that the pumps' readers hold
 	open      atomic.Int64 // accepted connections that have not ended
 
@@ -33,6 +37,15 @@ type Server struct {
 	links map[*link]struct{}
 	seats map[uint8]*seat
 	near  int // near legs of links
+	// proofs are what each replica has proved of our secrets, by id; born is the
+	// order in which those appeared, the same for what came at one moment.
+	proofs map[uint8]*proofs
+	born   map[mac.Fingerprint]int
+	// entered is closed, and replaced, whenever a link has entered.
+	entered chan struct{}
+
+	judged         chan struct{} // wakes remakeLoop: links may be no longer supported
+	secretsChanged chan struct{} // wakes showLoop
 }
 
 // New checks the settings and returns a server that is not yet listening.
@@ -40,12 +53,15 @@ func New(settings Settings) (*Server, error) {
 	if err := settings.prepare(); err != nil {
 		return nil, err
 	}
-	s := &Server{settings: &settings, links: map[*link]struct{}{}, seats: map[uint8]*seat{}}
+	s := &Server{links: map[*link]struct{}{}, seats: map[uint8]*seat{}, proofs: map[uint8]*proofs{}, born: map[mac.Fingerprint]int{},
+		entered: make(chan struct{}), judged: make(chan struct{}, 1), secretsChanged: make(chan struct{}, 1), memory: newMemory(settings.Memory)}
+	s.meet(&settings)
+	s.settings.Store(&settings)
 	for i := range s.lobbies {
-		s.lobbies[i].all, s.lobbies[i].perSource = s.settings.Handshakes, s.settings.PerSource
+		s.lobbies[i].all, s.lobbies[i].perSource = settings.Handshakes, settings.PerSource
 	}
 	// All of the local replica's own dials come from one address.
-	s.lobbies[near].perSource = s.settings.Handshakes
+	s.lobbies[near].perSource = settings.Handshakes
 	s.admitting, s.refuseAll = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -53,7 +69,8 @@ func New(settings Settings) (*Server, error) {
 // Start binds every listener and begins to accept. It returns when all are bound,
 // or an error and nothing is.
 func (s *Server) Start(ctx context.Context) error {
-	doors, err := bindAll(ctx, s.settings)
+	set := s.settings.Load()
+	doors, err := bindAll(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -63,9 +80,11 @@ func (s *Server) Start(ctx context.Context) error {
 		if d.peer != nil {
 			direction, to = egress, "replica "+decimal(d.peer.ID)
 		}
-		s.settings.Log.Info("listening", "direction", direction, "listen", d.ln.Addr().String(), "to", to)
+		set.Log.Info("listening", "direction", direction, "listen", d.ln.Addr().String(), "to", to)
 		s.accepting.Go(func() { s.acceptLoop(d) })
 	}
+	s.work.Go(s.remakeLoop)
+	s.work.Go(s.showLoop)
 	return nil
 }
 
@@ -91,7 +110,7 @@ var ErrDeadline = errors.New("proxy: got links that did not reach a frame's end 
 // returns ErrDeadline.
 func (s *Server) Shutdown(ctx context.Context) error {
 	select {
-	case <-time.After(s.settings.DrainMinDelay):
+	case <-time.After(s.settings.Load().DrainMinDelay):
 	case <-ctx.Done():
 	}
 	s.mu.Lock() // no link enters between this and the orders below
@@ -154,7 +173,23 @@ func (s *Server) enter(l *link) (refused Ending) {
 	at.link, at.claim = l, nil
 	s.links[l] = struct{}{}
 	s.near++
+	close(s.entered)
+	s.entered = make(chan struct{})
+	if p := s.proofsOf(l.peer.ID); p.kind == KindNative {
+		p.kind = KindUnknown // somebody else may answer there by now
+	}
+	if l.settings != s.settings.Load() {
+		wake(s.judged) // it was being made when others were applied
+	}
 	return ""
+}
+
+// wake wakes the one goroutine that waits on a channel with room for one word.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it has been woken already
+	}
 }
 
 // nearEnded frees the seat: the local replica no longer has this connection. With

@@ -22,8 +22,8 @@ const (
 	TLS       Security = "tls"       // TLS 1.3 and MAC handshake
 )
 
-// Settings are everything a Server needs, made once and never changed. Fields
-// without a default must be set.
+// Settings are everything a Server needs. They are not changed once a Server has
+// them: Server.Apply takes others. Fields without a default must be set.
 type Settings struct {
 	// Cluster is the cluster's id.
 	Cluster wire.ClusterID
@@ -42,6 +42,11 @@ type Settings struct {
 	EgressSecurity Security
 	// Peers are all other replicas.
 	Peers []Peer
+	// Mode says whether peers may speak less than their Security, strict by
+	// default. Memory keeps what they have proved; nil: until the process ends.
+	// Apply goes on with the one that New was given.
+	Mode   Mode
+	Memory Memory
 
 	// Keys is the keyring, nil where no leg needs one.
 	Keys *mac.Keyring
@@ -61,6 +66,9 @@ type Settings struct {
 	// bounds the time a near leg waits for its far leg, 2 s by default.
 	HandshakeTimeout time.Duration
 	ProveTimeout     time.Duration
+	// StrictReadyAfter is how long there must have been no plaintext link before
+	// StrictReady says yes, 10 min by default.
+	StrictReadyAfter time.Duration
 	// HeartbeatTimeout is Iggy's, 5 s by default: dead peers are noticed within
 	// it, and a link is displaced at most once in it.
 	HeartbeatTimeout time.Duration
@@ -76,17 +84,26 @@ type Settings struct {
 	// DrainMinDelay is how long the gate goes on as before when it is told to
 	// shut down.
 	DrainMinDelay time.Duration
+	// ReauthWindow is the time in which links are made anew that later settings
+	// no longer support, one peer at a time, 60 s by default.
+	ReauthWindow time.Duration
+	// VisitEvery is how often gates show each other their secrets while there
+	// are two, 10 s by default.
+	VisitEvery time.Duration
 
 	// Log gets a line per link event; nil logs nothing.
 	Log *slog.Logger
 	// Metrics gets the counts; nil counts nothing.
 	Metrics Metrics
+
+	applied time.Time // when Apply took them, zero for New's
 }
 
 // Peer is another replica.
 type Peer struct {
 	ID uint8
-	// Security is what its far leg speaks, on ingress and egress alike.
+	// Security is what its far leg speaks, on ingress and egress alike; in
+	// permissive mode the most that it is asked to.
 	Security Security
 	// Listen is where the local replica dials it, Address where it really is,
 	// Name what its certificate must be for: for higher ids.
@@ -95,11 +112,17 @@ type Peer struct {
 	Name    string
 }
 
-// Credentials give TLS configurations. Each call is for one connection; the
-// function beside it turns that connection's handshake error into an ending.
+// Credentials give TLS configurations, and judge who stands at the other end.
 type Credentials interface {
+	// Server and Client are asked once per connection. The function beside the
+	// configuration turns that connection's handshake error into an ending.
 	Server() (*tls.Config, func(error) TLSFault)
 	Client(name string) (*tls.Config, func(error) TLSFault)
+	// Identify says what the other end's certificate tells about the replica that
+	// it claims to be, nil for a fault when it may be that one. It is asked after
+	// the handshake, and again for each live leg when settings are applied: a
+	// certificate may have been revoked since, or its CA removed.
+	Identify(state tls.ConnectionState, replica uint8) (Identity, *TLSFault)
 }
 
 // TLSFault is a failed TLS handshake in the vocabulary of endings.
@@ -164,6 +187,12 @@ func (s *Settings) prepare() error {
 	if s.ProveTimeout == 0 {
 		s.ProveTimeout = 2 * time.Second
 	}
+	if s.Mode == "" {
+		s.Mode = Strict
+	}
+	if s.StrictReadyAfter == 0 {
+		s.StrictReadyAfter = 10 * time.Minute
+	}
 	if s.HeartbeatTimeout == 0 {
 		s.HeartbeatTimeout = 5 * time.Second
 	}
@@ -178,6 +207,12 @@ func (s *Settings) prepare() error {
 	}
 	if s.PerSource == 0 {
 		s.PerSource = 8
+	}
+	if s.ReauthWindow == 0 {
+		s.ReauthWindow = time.Minute
+	}
+	if s.VisitEvery == 0 {
+		s.VisitEvery = 10 * time.Second
 	}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
@@ -204,6 +239,8 @@ func (s *Settings) check() error {
 		}
 	}
 	switch {
+	case s.Mode != Strict && s.Mode != Permissive:
+		return fmt.Errorf("proxy: got mode %q, want strict or permissive", s.Mode)
 	case s.Replicas < 2 || int(s.Local) >= s.Replicas:
 		return fmt.Errorf("proxy: got replica %d of %d, want an id of a roster of at least two", s.Local, s.Replicas)
 	case len(s.Peers) != s.Replicas-1:

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/wire"
 )
 
@@ -15,7 +16,10 @@ type Status struct {
 	Replicas    int          `json:"replicas"`
 	Draining    bool         `json:"draining"`
 	Connections int64        `json:"connections"` // accepted and not ended, links among them
-	Peers       []PeerStatus `json:"peers"`       // by id
+	Mode        Mode         `json:"mode"`
+	StrictReady bool         `json:"strict_ready"`
+	NotReady    []NotReady   `json:"not_ready,omitempty"` // for strict mode, by id
+	Peers       []PeerStatus `json:"peers"`               // by id
 }
 
 // PeerStatus is what a gate knows of one other replica.
@@ -23,7 +27,15 @@ type PeerStatus struct {
 	Peer      int    `json:"peer"`
 	Direction string `json:"direction"` // ingress: it dials us; egress: our replica dials it
 	Security  string `json:"security"`  // of the far leg, as configured
-	Up        bool   `json:"up"`
+	// Proved is the strongest security it has ever proved, empty: nothing.
+	Proved Security `json:"proved,omitempty"`
+	Up     bool     `json:"up"`
+	// Secret is which of our secrets it last signed with: current, previous, or
+	// removed; empty before its first proof, and in plaintext. Fingerprint names
+	// it, SecretProved is when.
+	Secret       string          `json:"secret,omitempty"`
+	Fingerprint  mac.Fingerprint `json:"fingerprint,omitempty"`
+	SecretProved *time.Time      `json:"secret_proved,omitempty"`
 	// LastEnding is why its last connection ended, LastEnded when.
 	LastEnding Ending       `json:"last_ending,omitempty"`
 	LastEnded  *time.Time   `json:"last_ended,omitempty"`
@@ -32,12 +44,18 @@ type PeerStatus struct {
 
 // LinkStatus is one link.
 type LinkStatus struct {
-	Near   string    `json:"near"`   // security
-	Far    string    `json:"far"`    // security
-	Remote string    `json:"remote"` // address of the far leg
-	Since  time.Time `json:"since"`
-	In     WayStatus `json:"in"`
-	Out    WayStatus `json:"out"`
+	Near   string `json:"near"`   // security
+	Far    string `json:"far"`    // security
+	Remote string `json:"remote"` // address of the far leg
+	// Identity is what is known of who is at the far end: "certificate" for a
+	// certificate of that replica, "membership" for one that holds the secret,
+	// empty in plaintext. Name is the one in the certificate.
+	Identity     string     `json:"identity,omitempty"`
+	Name         string     `json:"name,omitempty"`
+	PeerNotAfter *time.Time `json:"peer_not_after,omitempty"` // end of its certificate
+	Since        time.Time  `json:"since"`
+	In           WayStatus  `json:"in"`
+	Out          WayStatus  `json:"out"`
 }
 
 // WayStatus is one direction of a link.
@@ -87,19 +105,29 @@ func (s *Server) noteEnding(peer uint8, e Ending) {
 
 // Status returns a snapshot.
 func (s *Server) Status() Status {
+	strict := s.StrictReady()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Replica: int(s.settings.Local), Replicas: s.settings.Replicas, Draining: s.stopping(), Connections: s.open.Load()}
-	for _, p := range s.settings.Peers {
+	set := s.settings.Load()
+	st := Status{Replica: int(set.Local), Replicas: set.Replicas, Draining: s.stopping(), Connections: s.open.Load(),
+		Mode: set.Mode, StrictReady: strict.Ready, NotReady: strict.NotReady}
+	for _, p := range set.Peers {
 		ps := PeerStatus{Peer: int(p.ID), Direction: egress, Security: string(p.Security), Links: []LinkStatus{}}
-		if p.ID < s.settings.Local {
+		if p.ID < set.Local {
 			ps.Direction = ingress
+		}
+		if proved := s.memory.proved(p.ID); proved != Plaintext {
+			ps.Proved = proved
 		}
 		at := s.seat(p.ID)
 		ps.Up = at.link != nil
 		if !at.ended.IsZero() {
 			ended := at.ended
 			ps.LastEnding, ps.LastEnded = at.ending, &ended
+		}
+		if p := s.proofsOf(p.ID); p.signs != "" {
+			at := p.signed
+			ps.Secret, ps.Fingerprint, ps.SecretProved = set.slotName(p.signs), p.signs, &at
 		}
 		for l := range s.links {
 			if l.peer.ID == p.ID {
@@ -115,6 +143,13 @@ func (s *Server) Status() Status {
 
 func (l *link) status() LinkStatus {
 	far := l.far.Load()
-	return LinkStatus{Near: string(l.near.security), Far: string(far.security), Remote: far.tcp.RemoteAddr().String(),
+	st := LinkStatus{Near: string(l.near.security), Far: string(far.security), Remote: far.tcp.RemoteAddr().String(),
 		Since: l.started, In: l.in.seen.snapshot(), Out: l.out.seen.snapshot()}
+	if far.security != Plaintext {
+		st.Identity, st.Name = far.identity.level(), far.identity.Name
+	}
+	if at := far.identity.NotAfter; !at.IsZero() {
+		st.PeerNotAfter = &at
+	}
+	return st
 }

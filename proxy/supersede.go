@@ -15,6 +15,7 @@ type seat struct {
 	displaced time.Time // when a newcomer last took it
 	ending    Ending    // of the last connection that was known to be this peer's
 	ended     time.Time
+	plaintext time.Time // when it last got a plaintext link
 }
 
 // displace makes room for a proven newcomer and gives it the seat: the link that

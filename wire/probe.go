@@ -4,6 +4,13 @@ package wire
 // replica's nonce is random and never begins so; an Iggy sees a random one (§1.8).
 const ProbeMark = "replgate probe:"
 
+// Behind the mark a gate says why it comes: to show the secret that it signs with,
+// or its other one. `replgate probe` has another byte there.
+const (
+	ShowsCurrent byte = 'c'
+	ShowsOther   byte = 'o'
+)
+
 // clientHelloRandom is where the random bytes of a TLS ClientHello stand, after
 // the headers of the record and of the message and a version (RFC 8446 §4.1.2).
 const clientHelloRandom = 5 + 4 + 2
@@ -18,4 +25,11 @@ func (h *Header) IsProbe() bool {
 func IsProbeHello(b []byte) bool {
 	return len(b) >= clientHelloRandom+len(ProbeMark) &&
 		string(b[clientHelloRandom:clientHelloRandom+len(ProbeMark)]) == ProbeMark
+}
+
+// Shows returns the byte behind the mark of a first frame, where a gate comes to
+// show a secret with it.
+func (h *Header) Shows() (which byte, ok bool) {
+	which = h[HelloNonce+len(ProbeMark)]
+	return which, h.IsProbe() && (which == ShowsCurrent || which == ShowsOther)
 }

@@ -35,3 +35,22 @@ func TestProbeMark(t *testing.T) {
 		t.Error("got a mark where a byte of it differs")
 	}
 }
+
+// A gate that shows a secret says which one behind the mark, and nowhere else does
+// that byte mean anything: `replgate probe` has another there.
+func TestShows(t *testing.T) {
+	for which := range 256 {
+		nonce := make([]byte, NonceSize)
+		copy(nonce, ProbeMark)
+		nonce[len(ProbeMark)] = byte(which)
+		hello := NewHello(testCluster, 1, nonce)
+		got, ok := hello.Shows()
+		if want := which == 'c' || which == 'o'; ok != want || int(got) != which {
+			t.Errorf("%#x: got %#x, %v, want %v", which, got, ok, want)
+		}
+		hello[HelloNonce] ^= 1
+		if _, ok := hello.Shows(); ok {
+			t.Errorf("%#x: got a showing without the mark", which)
+		}
+	}
+}

@@ -164,6 +164,16 @@ func (c credentials) Client(name string) (*tls.Config, func(error) proxy.TLSFaul
 	}
 }
 
+// Identify asks for no name in a certificate: it says how long the one that was
+// shown lives.
+func (c credentials) Identify(state tls.ConnectionState, _ uint8) (proxy.Identity, *proxy.TLSFault) {
+	identity := proxy.Identity{Level: proxy.ByMembership}
+	if len(state.PeerCertificates) > 0 {
+		identity.NotAfter = state.PeerCertificates[0].NotAfter
+	}
+	return identity, nil
+}
+
 func fault(f certs.Fault) proxy.TLSFault {
 	return proxy.TLSFault{Ending: proxy.Ending(f.Word), Detail: f.Detail}
 }

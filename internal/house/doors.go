@@ -23,7 +23,7 @@ func doors() []door {
 	pure := "rules live in pure code that anybody can test: the bytes are all it may know"
 	apart := "it is handed strings, bytes and functions, so that it can be read and replaced without the rest"
 	road := []string{"wire", "mac", "policy", "chaos", "consensus"}
-	all := append([]string{"proxy", "certs", "metrics", "admin", "configs", "probe", "harden", "internal/replica", "internal/manual"}, road...)
+	all := append([]string{"proxy", "certs", "state", "metrics", "admin", "configs", "probe", "harden", "internal/replica", "internal/manual"}, road...)
 	return []door{
 		{"", nil, nil, "the top folder has no code that needs a room"},
 		{"wire", nil, nil, "it is the bytes; everything else stands on it"},
@@ -34,12 +34,13 @@ func doors() []door {
 		{"certs", nil, []string{"internal/tlspeer"}, apart},
 		{"metrics", nil, nil, apart},
 		{"admin", nil, nil, apart},
+		{"state", nil, nil, apart},
 		{"configs", nil, nil, "it is the shape of a file; what the values mean belongs to the constructors of other rooms"},
-		{"proxy", road, []string{"certs", "internal/replica", "internal/tlspeer"},
+		{"proxy", road, []string{"certs", "state", "internal/replica", "internal/tlspeer"},
 			"it is the road and only the road: certificates, metrics and logging come in as small interfaces"},
 		{"probe", []string{"wire", "mac"}, []string{"certs", "internal/replica", "proxy", "policy"},
 			"it asks from outside, as another replica would: a gate's own code would believe the gate"},
-		{"harden", nil, []string{"configs"}, "a plan is data: it is handed a roster, and carries nothing out"},
+		{"harden", nil, []string{"configs", "internal/lab", "internal/replica", "wire"}, "a plan is data: it is handed a roster, and carries nothing out"},
 		{"internal/replica", []string{"wire", "mac", "certs"}, []string{"internal/tlspeer"},
 			"a stand-in for Iggy must not lean on the gate that it is there to test"},
 		{"internal/manual", []string{"configs"}, nil, "a page about the schema needs the schema and nothing else"},

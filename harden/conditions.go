@@ -7,8 +7,8 @@ import (
 
 // Where `replgate status --json` has what a plan asks for, beside its links.
 const (
-	pathReady     = "strict_ready.ready"
-	provedNothing = "plaintext"
+	pathReady     = "strict_ready"
+	provedNothing = "" // the name is not there then
 )
 
 func pathProved(peer int) string { return fmt.Sprintf("peers[peer=%d].proved", peer) }

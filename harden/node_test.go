@@ -200,11 +200,13 @@ func pick(at any, path string) (any, error) {
 	for _, part := range strings.Split(path, ".") {
 		name, selector, picked := strings.Cut(strings.TrimSuffix(part, "]"), "[")
 		object, ok := at.(map[string]any)
-		next, there := object[name]
-		if !ok || !there {
-			return nil, fmt.Errorf("got no %q of %s", name, path)
+		if !ok {
+			return nil, fmt.Errorf("got no object with %q of %s", name, path)
 		}
-		at = next
+		next, there := object[name]
+		if at = next; !there {
+			at = ""
+		}
 		if !picked {
 			continue
 		}

@@ -170,6 +170,6 @@ const (
 // name of an array, [name=value] picks the one element that has it.
 type Value struct {
 	Path   string `json:"path"`
-	Equals any    `json:"equals,omitempty"`
-	For    string `json:"for,omitempty"` // instead: a time that is at least so long ago
+	Equals any    `json:"equals,omitempty"` // an empty string: or there is no such name
+	For    string `json:"for,omitempty"`    // instead: a time that is at least so long ago
 }

@@ -1,6 +1,7 @@
 // Package admin is the gate's private door: one HTTP mux on a unix socket, for
-// status and profiles, and the client that the command line speaks to it with. It
-// is handed functions and knows no other room; it decides nothing.
+// status, reload, rotation and profiles, and the client that the command line
+// speaks to it with. It is handed functions and knows no other room; it decides
+// nothing.
 package admin
 
 import (
@@ -12,17 +13,28 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Functions are what the door shows. Each is safe for concurrent use.
+// Functions are what the door shows and what can be asked for through it. Each is
+// safe for concurrent use. What they return is written by encoding/json.
 type Functions struct {
-	// Status returns a snapshot that encoding/json can write.
-	Status func() any
-	// Ready reports whether the gate takes part: listeners bound, not draining.
-	Ready func() bool
+	// Status returns a snapshot, or why there is none yet.
+	Status func() (any, error)
+	// Ready returns nil while the gate takes part, else why not: a credential is
+	// missing, it drains.
+	Ready func() error
+	// Reload reads the configuration and every credential again, and returns what
+	// came of it: also a configuration that is refused is an answer. An error is
+	// that nothing could be tried.
+	Reload func(ctx context.Context) (any, error)
+	// Rotation tells how far a rotation of the shared secret has come.
+	Rotation func() (any, error)
+	// ResetPeer forgets what a peer has proved.
+	ResetPeer func(id int) error
 }
 
 // scheme is in front of a socket's path in configuration.
@@ -96,13 +108,21 @@ func answers(path string) bool {
 
 func mux(f Functions) *http.ServeMux {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(f.Status()) // a reader that went away is no fault of ours
-	})
+	m.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w)(f.Status()) })
 	m.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		if !f.Ready() {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
+		if err := f.Ready(); err != nil {
+			refuse(w, err)
+		}
+	})
+	m.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) { answer(w)(f.Reload(r.Context())) })
+	m.HandleFunc("GET /rotation", func(w http.ResponseWriter, _ *http.Request) { answer(w)(f.Rotation()) })
+	m.HandleFunc("POST /peers/{id}/reset", func(w http.ResponseWriter, r *http.Request) {
+		id, err := strconv.Atoi(r.PathValue("id"))
+		if err == nil {
+			err = f.ResetPeer(id)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
 	})
 	m.HandleFunc("/debug/pprof/", pprof.Index)
@@ -111,48 +131,20 @@ func mux(f Functions) *http.ServeMux {
 	return m
 }
 
-// Client speaks to a door.
-type Client struct{ http http.Client }
-
-// clientTime bounds one question.
-const clientTime = 5 * time.Second
-
-// NewClient returns a client of the socket at path. It connects when asked.
-func NewClient(path string) *Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
+// answer writes what a function returned. A reader that went away is no fault of
+// ours.
+func answer(w http.ResponseWriter) func(any, error) {
+	return func(v any, err error) {
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(v)
 	}
-	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: clientTime}}
 }
 
-// Status reads the snapshot into v.
-func (c *Client) Status(ctx context.Context, v any) error {
-	resp, err := c.get(ctx, "/status")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("admin: got %s, want 200", resp.Status)
-	}
-	return json.NewDecoder(resp.Body).Decode(v)
-}
-
-// Ready reports whether the gate is ready. No gate at all is an error.
-func (c *Client) Ready(ctx context.Context) (bool, error) {
-	resp, err := c.get(ctx, "/ready")
-	if err != nil {
-		return false, err
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode == http.StatusOK, nil
-}
-
-func (c *Client) get(ctx context.Context, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://gate"+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c.http.Do(req)
+// refuse says why there is no answer now.
+func refuse(w http.ResponseWriter, err error) {
+	http.Error(w, err.Error(), http.StatusServiceUnavailable)
 }

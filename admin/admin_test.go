@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,20 +20,60 @@ func serve(t *testing.T, path string, f Functions) *Server {
 	return s
 }
 
-func TestStatusAndReady(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	ready := false
-	serve(t, path, Functions{Status: func() any { return map[string]int{"links": 3} }, Ready: func() bool { return ready }})
-	c := NewClient(path)
-	var got map[string]int
-	if err := c.Status(context.Background(), &got); err != nil || got["links"] != 3 {
-		t.Errorf("got %v and %v, want links 3", got, err)
-	}
-	for _, want := range []bool{false, true} {
-		ready = want
-		if got, err := c.Ready(context.Background()); err != nil || got != want {
-			t.Errorf("got ready %v and %v, want %v", got, err, want)
+	var refusal error
+	reset := -1
+	links := func() (any, error) { return map[string]int{"links": 3}, refusal }
+	serve(t, path, Functions{Status: links, Rotation: links,
+		Reload:    func(context.Context) (any, error) { return links() },
+		Ready:     func() error { return refusal },
+		ResetPeer: func(id int) error { reset = id; return refusal },
+	})
+	c, ctx := NewClient(path), t.Context()
+	for name, ask := range map[string]func(context.Context, any) error{"status": c.Status, "rotation": c.Rotation, "reload": c.Reload} {
+		refusal = nil
+		var got map[string]int
+		if err := ask(ctx, &got); err != nil || got["links"] != 3 {
+			t.Errorf("%s: got %v and %v, want links 3", name, got, err)
 		}
+		refusal = errors.New("not yet: a secret is missing")
+		if err := ask(ctx, &got); !refusedFor(err, refusal) {
+			t.Errorf("%s: got %v, want the gate's own reason", name, err)
+		}
+	}
+	for name, ask := range map[string]func() error{"ready": func() error { return c.Ready(ctx) }, "reset": func() error { return c.ResetPeer(ctx, 2) }} {
+		refusal = nil
+		if err := ask(); err != nil {
+			t.Errorf("%s: got %v, want yes", name, err)
+		}
+		refusal = errors.New("draining")
+		if err := ask(); !refusedFor(err, refusal) {
+			t.Errorf("%s: got %v, want the gate's own reason", name, err)
+		}
+	}
+	if reset != 2 {
+		t.Errorf("got peer %d reset, want 2", reset)
+	}
+}
+
+func refusedFor(err, why error) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	return ok && refused.Why == why.Error()
+}
+
+// What changes something is not done for a GET, which a browser or a scanner sends.
+func TestGetChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	serve(t, path, Functions{}) // a call of any function would panic
+	c := NewClient(path)
+	for _, what := range []string{"/reload", "/peers/1/reset"} {
+		if err := c.ask(t.Context(), http.MethodGet, what, clientTime, nil); !refusedFor(err, errors.New("Method Not Allowed")) {
+			t.Errorf("got %v of GET %s, want it refused", err, what)
+		}
+	}
+	if err := c.ask(t.Context(), http.MethodPost, "/peers/x/reset", clientTime, nil); err == nil {
+		t.Error("got peer x reset, want an error")
 	}
 }
 
@@ -47,7 +89,7 @@ func TestSocketIsPrivateAndGoesWithTheServer(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("got %v after Close, want no socket", err)
 	}
-	if _, err := NewClient(path).Ready(context.Background()); err == nil {
+	if err := NewClient(path).Ready(t.Context()); err == nil || refusedFor(err, errors.New("")) {
 		t.Error("got an answer from a closed door, want an error")
 	}
 }
@@ -64,9 +106,9 @@ func TestDeadSocketIsTakenAwayAndALivingOneIsNot(t *testing.T) {
 	}
 	ln.SetUnlinkOnClose(false)
 	ln.Close()
-	serve(t, path, Functions{Ready: func() bool { return true }})
-	if ok, err := NewClient(path).Ready(context.Background()); !ok || err != nil {
-		t.Errorf("got %v and %v from the new door, want ready", ok, err)
+	serve(t, path, Functions{Ready: func() error { return nil }})
+	if err := NewClient(path).Ready(t.Context()); err != nil {
+		t.Errorf("got %v from the new door, want ready", err)
 	}
 }
 

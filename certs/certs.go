@@ -1,16 +1,18 @@
 // Package certs turns X.509 files into TLS configurations for the replica plane
-// (§7.8): TLS 1.3 only, ALPN "iggy-replica", no session tickets, no client
-// certificates, in the two modes Iggy knows: certificate files with a CA, and
-// self-signed.
+// (§7.8): TLS 1.3 only, ALPN "iggy-replica", no session tickets, in the two modes
+// Iggy knows: certificate files with a CA, and self-signed. Beyond Iggy it asks
+// clients for certificates, reads revocation lists, and tells which replica a
+// certificate names.
 //
-// It never opens a socket, never knows a peer, never decides who may speak: a
-// certificate proves an address at most, membership is proven by the MAC
-// handshake that follows.
+// It never opens a socket, never knows the roster, never decides who may speak:
+// membership is proven by the MAC handshake that follows, and a certificate adds
+// at most which member it is.
 //
 // It stands at "secure" on the way of a byte: a [Set] gives the configuration
 // that the handshake runs under, a [Hello] takes the note that names a refused
-// client's fault, and [ClassifyClient] and [ClassifyServer] turn a failed
-// handshake into a word of the vocabulary of endings.
+// client's fault, [ClassifyClient] and [ClassifyServer] turn a failed handshake
+// into a word of the vocabulary of endings, and [Set.IdentifyAcceptor] and
+// [Set.IdentifyDialer] say what the certificate of an established peer proves.
 package certs
 
 import (
@@ -26,6 +28,9 @@ const ALPN = "iggy-replica"
 // the roots we accept. It is immutable and safe for concurrent use, so that a
 // reload is one swap of a pointer to it.
 //
+// Legs that were made under an older set are checked against a newer one with
+// the same functions that checked them at first.
+//
 // The zero Set has nothing to present and trusts nobody; sets come from [Load]
 // and [SelfSigned].
 type Set struct {
@@ -34,16 +39,36 @@ type Set struct {
 	cas   []*x509.Certificate // what ca_file held, for Notes and metrics
 	roots *x509.CertPool
 
+	crls    []crl
+	revoked revocations
+	options Options
+
 	// acceptAny is its own field and not "roots is nil", so that a set built
 	// wrongly trusts nobody instead of everybody.
 	acceptAny bool
 }
 
-// Server returns the configuration for legs dialed to us. Each call returns a
-// new value that the caller may change.
+// Server returns the configuration for legs dialed to us; [Options.ClientAuth]
+// says what it asks of a client. Each call returns a new value that the caller
+// may change.
 func (s *Set) Server() *tls.Config {
 	cfg := s.common()
-	cfg.ClientAuth = tls.NoClientCert // Iggy neither asks for nor offers one (§7.8)
+	switch s.asks() {
+	case Off:
+		cfg.ClientAuth = tls.NoClientCert // Iggy neither asks for nor offers one (§7.8)
+	case Request:
+		cfg.ClientAuth = tls.RequestClientCert
+		if len(s.crls) > 0 {
+			cfg.VerifyConnection = s.admitDialer
+		}
+	case Require:
+		// crypto/tls verifies what is given, because its alerts say which fault it
+		// was and those of a hook do not. What is missing is left to the hook: the
+		// error of crypto/tls for it has no type to tell it by.
+		cfg.ClientAuth = tls.VerifyClientCertIfGiven
+		cfg.ClientCAs = s.pool()
+		cfg.VerifyConnection = s.admitDialer
+	}
 	return cfg
 }
 
@@ -52,18 +77,31 @@ func (s *Set) Server() *tls.Config {
 // common name is ignored, as webpki ignores it. An IP address is never sent as
 // SNI, a DNS name is (§7.8). In self-signed mode any certificate is accepted,
 // but crypto/tls still verifies that the peer holds its private key.
+//
+// In CA mode our own certificate is presented to a server that asks for one,
+// which a native replica never does.
 func (s *Set) Client(serverName string) *tls.Config {
 	cfg := s.common()
 	cfg.ServerName = serverName
-	cfg.RootCAs = s.roots
-	if s.roots == nil {
-		// A nil pool would mean the system's roots; ours come from ca_file only.
-		cfg.RootCAs = x509.NewCertPool()
-	}
+	cfg.RootCAs = s.pool()
 	cfg.InsecureSkipVerify = s.acceptAny
-	// A client certificate is never offered; dropping the pair makes that plain.
 	cfg.Certificates = nil
+	if len(s.crls) > 0 {
+		cfg.VerifyConnection = s.admitAcceptor
+	}
+	if !s.acceptAny && s.pair.Certificate != nil {
+		cfg.GetClientCertificate = s.present
+	}
 	return cfg
+}
+
+// pool is what we trust, never nil: to crypto/tls and crypto/x509 a nil pool
+// means the system's roots, and ours come from ca_file only.
+func (s *Set) pool() *x509.CertPool {
+	if s.roots == nil {
+		return x509.NewCertPool()
+	}
+	return s.roots
 }
 
 // common holds what both roles share.
@@ -98,28 +136,6 @@ func (s *Set) Leaf() *x509.Certificate { return s.pair.Leaf }
 // CAs returns the certificates of ca_file, none in self-signed mode. They must
 // not be changed.
 func (s *Set) CAs() []*x509.Certificate { return s.cas }
-
-// NotAfter returns the end of our leaf's validity in unix seconds, the value of
-// replgate_cert_not_after_timestamp_seconds; 0 for the zero Set.
-func (s *Set) NotAfter() float64 { return UnixSeconds(s.pair.Leaf, false) }
-
-// NotBefore returns the start of our leaf's validity in unix seconds; 0 for the
-// zero Set.
-func (s *Set) NotBefore() float64 { return UnixSeconds(s.pair.Leaf, true) }
-
-// UnixSeconds returns a certificate's NotAfter, or its NotBefore when start is
-// set, in unix seconds; 0 for nil. It goes through [time.Time.Unix], which holds
-// the year 4096 of Iggy's own certificates (Appendix B); UnixNano would not.
-func UnixSeconds(cert *x509.Certificate, start bool) float64 {
-	if cert == nil {
-		return 0
-	}
-	at := cert.NotAfter
-	if start {
-		at = cert.NotBefore
-	}
-	return float64(at.Unix())
-}
 
 // validity tells where now lies: before the certificate's time, inside, after.
 func validity(cert *x509.Certificate, now time.Time) int {

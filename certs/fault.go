@@ -29,7 +29,16 @@ const (
 	FaultAlert        = "tls_alert"     // the other side ended it, or it broke otherwise
 )
 
-// Fault is why a TLS handshake failed, in one word of the vocabulary of endings
+// The words of a [Fault] about a peer's certificate beyond its signature and its
+// dates.
+const (
+	FaultNoClientCert = "tls_no_client_cert" // none came, and client_auth requires one
+	FaultIdentity     = "identity_mismatch"  // it is another replica's, or nobody's where one is required
+	FaultRevoked      = "peer_cert_revoked"  // it, or an intermediate, is in crl_file
+)
+
+// Fault is why a TLS handshake failed, or why the certificate of an established
+// peer is refused, in one word of the vocabulary of endings
 // and one sentence: what was expected, what was found, what to do.
 type Fault struct {
 	Word   string
@@ -47,6 +56,7 @@ const (
 	alertCertificateExpired = 45
 	alertUnknownCA          = 48
 	alertProtocolVersion    = 70
+	alertCertRequired       = 116
 	alertNoApplication      = 120
 )
 
@@ -136,6 +146,9 @@ func clientAlert(alert uint8) Fault {
 	case alertCertificateExpired:
 		fault.Word, expected = FaultExpired, "a server that takes our certificate for valid"
 		advice = "compare our certificate's dates and both clocks"
+	case alertCertRequired:
+		fault.Word, expected = FaultNoClientCert, "a server that takes us without a certificate"
+		advice = "set cert_file and key_file here, which self_signed stands in the way of, or client_auth on the other side"
 	case alertHandshakeFailure:
 		// A server older than TLS 1.3 finds no suite it knows in our offer.
 		advice = "look at the log of the other side; a server that knows only TLS 1.2 may answer so"
@@ -190,7 +203,10 @@ func verification(err error, now time.Time) (Fault, bool) {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
+	var ours *refusedError
 	switch {
+	case errors.As(err, &ours):
+		return ours.fault, true
 	case errors.As(err, &host):
 		return Fault{Word: FaultNameMismatch, Detail: fmt.Sprintf(
 			"expected a certificate for %q, found one for %s: add the address to its SANs, or set server_name", host.Host, names(host.Certificate))}, true

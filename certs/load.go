@@ -9,12 +9,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 )
 
-// Files names the three PEM files of CA mode, all required, as Iggy requires
-// them (§8.3). Cert holds the leaf first, then its intermediates. Cert and Key
-// may be the same file.
-type Files struct{ Cert, Key, CA string }
+// Files names the PEM files of CA mode. The first three are required, as Iggy
+// requires them (§8.3). Cert holds the leaf first, then its intermediates. Cert
+// and Key may be the same file, with the key before, behind or among the
+// certificates: written as one, they are never read half rotated.
+type Files struct {
+	Cert, Key, CA string
+	// CRL holds revocation lists, in PEM or DER. Empty: nothing is revoked.
+	CRL string
+}
 
 // The results of a [FileError]: a closed list, fit for a metric label.
 const (
@@ -23,14 +29,14 @@ const (
 	ResultNoPEM       = "no_pem"      // no PEM block of the kind the file is for
 	ResultTruncated   = "truncated"   // a PEM block begins and does not end
 	ResultMalformed   = "malformed"   // PEM around something that does not parse
-	ResultMismatch    = "mismatch"    // the key is not the leaf's
+	ResultMismatch    = "mismatch"    // the key is not the leaf's, the CRL no CA's
 	ResultUnsupported = "unsupported" // a peer's rustls with ring would refuse it (§7.8)
 )
 
 // FileError is what is wrong with one of the files. It never holds a byte of
 // the file.
 type FileError struct {
-	Key    string // cert_file, key_file or ca_file
+	Key    string // cert_file, key_file, ca_file or crl_file
 	Path   string
 	Result string // one of the Result constants
 	Err    error
@@ -49,13 +55,15 @@ const (
 	keyCert = "cert_file"
 	keyKey  = "key_file"
 	keyCA   = "ca_file"
+	keyCRL  = "crl_file"
 )
 
 // Load reads and checks the files of CA mode. read is the way to a file's
 // bytes, os.ReadFile when nil; a path is read once even if two keys name it, so
 // that certificate and key of one file are of one generation. All faulty files
 // are reported at once, each as a *[FileError]. A certificate that is expired or
-// not valid yet is no error here: [Set.Notes] reports it.
+// not valid yet is no error here, nor is a revocation list that is out of date:
+// [Set.Notes] reports them.
 func Load(files Files, read func(string) ([]byte, error)) (*Set, error) {
 	l := loader{read: read, seen: make(map[string][]byte)}
 	if read == nil {
@@ -67,16 +75,26 @@ func Load(files Files, read func(string) ([]byte, error)) (*Set, error) {
 	if certErr == nil && keyErr == nil {
 		keyErr = matches(chain[0], key, files)
 	}
-	if err := errors.Join(certErr, keyErr, caErr); err != nil {
+	s := &Set{chain: chain, cas: cas, roots: x509.NewCertPool()}
+	var crlErr error
+	if files.CRL != "" {
+		var signers []*x509.Certificate
+		if certErr == nil && caErr == nil {
+			signers = slices.Concat(cas, chain[1:])
+		}
+		s.crls, s.revoked, crlErr = l.crls(files.CRL, signers)
+	}
+	if err := errors.Join(certErr, keyErr, caErr, crlErr); err != nil {
 		return nil, err
 	}
-	s := &Set{chain: chain, cas: cas, roots: x509.NewCertPool()}
 	s.pair = tls.Certificate{PrivateKey: key, Leaf: chain[0]}
 	for _, cert := range chain {
 		s.pair.Certificate = append(s.pair.Certificate, cert.Raw)
 	}
 	for _, ca := range cas {
-		s.roots.AddCert(ca)
+		if !s.revoked.amongCAs(ca, cas) {
+			s.roots.AddCert(ca)
+		}
 	}
 	return s, nil
 }

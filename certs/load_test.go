@@ -125,6 +125,31 @@ func TestLoadOneFile(t *testing.T) {
 	}
 }
 
+// A credential bundle is one file in whatever order its writer likes.
+func TestLoadBundleOrders(t *testing.T) {
+	ca := newCA(t, "ca")
+	middle := sign(t, ca, ecdsaKey(t), func(c *x509.Certificate) { c.IsCA = true; c.Subject.CommonName = "middle" })
+	own := sign(t, middle, ecdsaKey(t), forHosts("127.0.0.1"))
+	key := keyPEM(t, own.key)
+	for name, text := range map[string]string{
+		"key first":   key + certPEM(own, middle),
+		"key last":    certPEM(own, middle) + key,
+		"key between": certPEM(own) + key + certPEM(middle),
+	} {
+		dir := files{"bundle.pem": text, "ca.crt": certPEM(ca)}
+		set, err := certs.Load(certs.Files{Cert: "bundle.pem", Key: "bundle.pem", CA: "ca.crt"}, dir.read)
+		if err != nil {
+			t.Errorf("%s: got %v, want no error", name, err)
+			continue
+		}
+		succeed(t, set.Client("127.0.0.1"), set.Server())
+	}
+	// Half of a rotation inside one file is seen too.
+	dir := files{"bundle.pem": certPEM(own, middle) + keyPEM(t, ecdsaKey(t)), "ca.crt": certPEM(ca)}
+	wantFileErrors(t, "another key", certs.Files{Cert: "bundle.pem", Key: "bundle.pem", CA: "ca.crt"}, dir.read,
+		certs.FileError{Key: "key_file", Result: certs.ResultMismatch})
+}
+
 func TestLoadFromDisk(t *testing.T) {
 	ca := newCA(t, "ca")
 	own := sign(t, ca, ecdsaKey(t), nil)

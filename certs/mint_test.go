@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func newCA(t *testing.T, name string) *pair {
 	return sign(t, nil, ecdsaKey(t), func(c *x509.Certificate) {
 		c.Subject.CommonName = name
 		c.IsCA = true
-		c.KeyUsage = x509.KeyUsageCertSign
+		c.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	})
 }
 
@@ -90,6 +91,56 @@ func forHosts(hosts ...string) func(*x509.Certificate) {
 			}
 		}
 	}
+}
+
+// named makes an edit for 127.0.0.1 and the names of replicas, URIs where they
+// have a scheme.
+func named(names ...string) func(*x509.Certificate) {
+	return func(c *x509.Certificate) {
+		forHosts("127.0.0.1")(c)
+		for _, name := range names {
+			if !strings.Contains(name, "://") {
+				c.DNSNames = append(c.DNSNames, name)
+				continue
+			}
+			uri, err := url.Parse(name)
+			if err != nil {
+				panic(err) // a name of the test's own making
+			}
+			c.URIs = append(c.URIs, uri)
+		}
+	}
+}
+
+// lasting makes an edit for 127.0.0.1 and a validity around now.
+func lasting(from, to time.Duration, names ...string) func(*x509.Certificate) {
+	return func(c *x509.Certificate) {
+		named(names...)(c)
+		c.NotBefore, c.NotAfter = time.Now().Add(from), time.Now().Add(to)
+	}
+}
+
+// revoking is a list of by's that revokes what was signed.
+func revoking(t *testing.T, by *pair, edit func(*x509.RevocationList), signed ...*pair) []byte {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Minute), NextUpdate: time.Now().Add(time.Hour)}
+	for _, one := range signed {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: one.cert.SerialNumber, RevocationTime: list.ThisUpdate})
+	}
+	if edit != nil {
+		edit(list)
+	}
+	return must[[]byte](t)(x509.CreateRevocationList(rand.Reader, list, by.cert, by.key))
+}
+
+// crlPEM is a file of lists.
+func crlPEM(lists ...[]byte) string {
+	var text strings.Builder
+	for _, list := range lists {
+		text.Write(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: list}))
+	}
+	return text.String()
 }
 
 // year4096 is what rcgen puts into Iggy's own certificates (Appendix B).
@@ -133,6 +184,15 @@ func loadPair(t *testing.T, own *pair, trusts ...*pair) *certs.Set {
 	t.Helper()
 	dir := files{"tls.crt": certPEM(own), "tls.key": keyPEM(t, own.key), "ca.crt": certPEM(trusts...)}
 	return must[*certs.Set](t)(certs.Load(names, dir.read))
+}
+
+// loadCRL loads the same with a file of revocation lists.
+func loadCRL(t *testing.T, crl string, own []*pair, trusts ...*pair) *certs.Set {
+	t.Helper()
+	dir := files{"tls.crt": certPEM(own...), "tls.key": keyPEM(t, own[0].key), "ca.crt": certPEM(trusts...), "crl.pem": crl}
+	with := names
+	with.CRL = "crl.pem"
+	return must[*certs.Set](t)(certs.Load(with, dir.read))
 }
 
 // minted is a self-signed set.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replgate/replgate/certs"
 )
 
 // A leaf of 2030 under a CA of 2029 to 2031.
@@ -20,7 +22,9 @@ func TestNotesOutsideValidity(t *testing.T) { // T46
 	}), ca)
 	for now, want := range map[time.Time][]string{
 		from:                                     nil,
-		to:                                       nil,
+		to:                                       {"own certificate", "expires in 0s, less than a fifth of its lifetime of 364d23h59m59s:"},
+		to.AddDate(0, 0, -72):                    {"own certificate", "expires in 72d,"},
+		to.AddDate(0, 0, -73):                    nil,
 		from.Add(-time.Second):                   {"own certificate", "not valid yet for 1s:"},
 		from.Add(-time.Millisecond):              {"own certificate", "not valid yet for 1s:"},
 		from.Add(-26 * time.Hour):                {"own certificate", "not valid yet for 1d2h:"},
@@ -83,5 +87,94 @@ func TestNotesOnTrust(t *testing.T) {
 	}
 	if notes := minted(t, "127.0.0.1").Notes(time.Now()); len(notes) != 0 {
 		t.Errorf("self-signed: got notes %q, want none", notes)
+	}
+}
+
+// The threshold is a fraction, so that neither a certificate of an hour nor one
+// of ten years flaps.
+func TestNotesOnExpiry(t *testing.T) { // T45
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	ca := sign(t, nil, ecdsaKey(t), func(c *x509.Certificate) {
+		c.IsCA, c.NotBefore, c.NotAfter = true, start.AddDate(-1, 0, 0), start.AddDate(1000, 0, 0)
+	})
+	for _, life := range []time.Duration{time.Hour, 24 * time.Hour, 90 * 24 * time.Hour, 87660 * time.Hour} {
+		set := loadPair(t, sign(t, ca, ecdsaKey(t), func(c *x509.Certificate) {
+			forHosts("127.0.0.1")(c)
+			c.NotBefore, c.NotAfter = start, start.Add(life)
+		}), ca)
+		for part, want := range map[int64]int{0: 0, 50: 0, 79: 0, 81: 1, 100: 1} {
+			notes := set.Notes(start.Add(life / 100 * time.Duration(part)))
+			if len(notes) != want || want == 1 && !strings.Contains(notes[0], "own certificate") {
+				t.Errorf("%v at %d %%: got notes %q, want %d", life, part, notes, want)
+			}
+		}
+	}
+}
+
+func TestNotesOnIdentity(t *testing.T) {
+	ca := newCA(t, "ca")
+	template := must[*certs.Template](t)(certs.NewTemplate(certs.DefaultIdentity, "example.org", "prod"))
+	one, two := "spiffe://example.org/iggy/prod/1", "spiffe://example.org/iggy/prod/2"
+	both := func(c *x509.Certificate) {
+		named(one)(c)
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	}
+	server := func(c *x509.Certificate) { both(c); c.ExtKeyUsage = c.ExtKeyUsage[:1] }
+	for name, row := range map[string]struct {
+		edit    func(*x509.Certificate)
+		options certs.Options
+		want    string
+	}{
+		"no name, nobody asks": {forHosts("h"), certs.Options{}, ""},
+		"usage, nobody asks":   {server, certs.Options{}, ""},
+		"right":                {both, certs.Options{Identity: template, Replica: 1}, ""},
+		"no name":              {forHosts("h"), certs.Options{Identity: template, Replica: 1}, "has no SAN \"" + one},
+		"another's":            {named(two), certs.Options{Identity: template, Replica: 1}, "is for \"" + two + "\", want \"" + one},
+		"shared":               {named(one, two), certs.Options{Identity: template, Replica: 1}, "is for \"" + two + "\" too"},
+		"usage":                {server, certs.Options{Identity: template, Replica: 1}, "clientAuth"},
+		"usage, required":      {server, certs.Options{ClientAuth: certs.Require}, "clientAuth"},
+	} {
+		notes := loadPair(t, sign(t, ca, ecdsaKey(t), row.edit), ca).With(row.options).Notes(time.Now())
+		if row.want == "" && len(notes) == 0 {
+			continue
+		}
+		if row.want == "" || len(notes) != 1 || !strings.Contains(notes[0], row.want) {
+			t.Errorf("%s: got notes %q, want one with %q", name, notes, row.want)
+		}
+	}
+}
+
+func TestNotesOnLists(t *testing.T) {
+	ca := newCA(t, "ca")
+	middle := sign(t, ca, ecdsaKey(t), func(c *x509.Certificate) { c.IsCA = true; c.Subject.CommonName = "middle" })
+	own := sign(t, ca, ecdsaKey(t), forHosts("127.0.0.1"))
+	chained := sign(t, middle, ecdsaKey(t), forHosts("127.0.0.1"))
+	dated := func(from, to time.Duration) func(*x509.RevocationList) {
+		return func(l *x509.RevocationList) { l.ThisUpdate, l.NextUpdate = time.Now().Add(from), time.Now().Add(to) }
+	}
+	for name, row := range map[string]struct {
+		list   []byte
+		own    []*pair
+		trusts []*pair
+		want   []string
+	}{
+		"in date":              {revoking(t, ca, nil), []*pair{own}, []*pair{ca}, nil},
+		"out of date":          {revoking(t, ca, dated(-3*time.Hour, -2*time.Hour)), []*pair{own}, []*pair{ca}, []string{"list 1 of crl_file", "CN=ca", "out of date since 2h", "nextUpdate 20", "local time 20"}},
+		"from the future":      {revoking(t, ca, dated(2*time.Hour, 3*time.Hour)), []*pair{own}, []*pair{ca}, []string{"from the future", "thisUpdate 20", "local time 20"}},
+		"own leaf":             {revoking(t, ca, nil, own), []*pair{own}, []*pair{ca}, []string{"own chain", "revoked"}},
+		"own intermediate":     {revoking(t, ca, nil, middle), []*pair{chained, middle}, []*pair{ca}, []string{"own chain", "middle"}},
+		"a CA by another":      {revoking(t, ca, nil, middle), []*pair{own}, []*pair{ca, middle}, []string{"CA certificate", "middle", "not trusted"}},
+		"a CA by its own list": {revoking(t, ca, nil, ca), []*pair{own}, []*pair{ca}, nil},
+	} {
+		notes := loadCRL(t, crlPEM(row.list), row.own, row.trusts...).Notes(time.Now())
+		if len(notes) != min(1, len(row.want)) {
+			t.Errorf("%s: got notes %q, want %q", name, notes, row.want)
+			continue
+		}
+		for _, part := range row.want {
+			if !strings.Contains(notes[0], part) {
+				t.Errorf("%s: got %q, want %q in it", name, notes[0], part)
+			}
+		}
 	}
 }

@@ -13,8 +13,8 @@ type Fault struct {
 	Line int    // 0: unknown
 	Key  string // the key path, such as cluster.nodes[1].ip
 	Text string // expected X, found Y; do Z
-	// Reason is the fault of a secret's file in one word, one of the Reason
-	// constants; empty for every other fault.
+	// Reason is the fault of a credential's file in one word: of a secret's one of
+	// the Reason constants. It is empty for every other fault.
 	Reason string
 }
 
@@ -140,8 +140,8 @@ func (r *report) given(key string) bool {
 	return env || own || iggy
 }
 
-// onlyMissing reports whether all that is wrong is secrets that are not there.
-func (fs Faults) onlyMissing() bool {
+// OnlyMissing reports whether all that is wrong is credentials that are not there.
+func (fs Faults) OnlyMissing() bool {
 	return !slices.ContainsFunc(fs, func(f Fault) bool { return f.Reason != ReasonMissing })
 }
 

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,9 @@ func (k *checker) identities() {
 		k.selfMade(t)
 		return
 	}
+	if t.ClientAuth == clientAuthRequire && k.nearTLS() {
+		k.rep.add("cluster.tls.client_auth", "expected request or off because egress.security is tls, found require; the local replica dials this gate too, and has no certificate to show")
+	}
 	if t.TrustDomain != "" && strings.Trim(t.TrustDomain, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
 		k.rep.add("cluster.tls.trust_domain", "expected lower-case letters, digits, dots, dashes and underscores, found %q; write for example example.org", t.TrustDomain)
 	}
@@ -36,6 +40,12 @@ func (k *checker) identities() {
 		return
 	}
 	k.template(t)
+}
+
+// nearTLS reports whether the local replica dials this gate in TLS.
+func (k *checker) nearTLS() bool {
+	higher := func(p Peer) bool { return p.ReplicaID > k.c.Gate.ReplicaID }
+	return k.c.Egress.Security == TLS && slices.ContainsFunc(k.c.Peers, higher)
 }
 
 // template checks the placeholders of peer_identity.

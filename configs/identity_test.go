@@ -10,6 +10,10 @@ func TestValidateIdentities(t *testing.T) {
 	runEdges(t, []edge{
 		{"client_auth off", tls(func(t *TLSMaterial) { t.ClientAuth = "off" }), ""},
 		{"client_auth require", tls(func(t *TLSMaterial) { t.ClientAuth = "require" }), ""},
+		{"client_auth require of a replica", func(c *Config) {
+			c.Cluster.TLS = TLSMaterial{ClientAuth: "require", CertFile: "c", KeyFile: "k", CAFile: "a"}
+			c.Egress.Security, c.Cluster.Auth.SharedSecret = TLS, NewSecret([]byte(canary))
+		}, "cluster.tls.client_auth"},
 		{"client_auth unknown", tls(func(t *TLSMaterial) { t.ClientAuth = "always" }), "cluster.tls.client_auth"},
 		{"client_auth empty", tls(func(t *TLSMaterial) { t.ClientAuth = "" }), ""},
 		{"identity", tls(func(t *TLSMaterial) { t.PeerIdentity = "iggy-{replica}.{cluster}.test" }), ""},

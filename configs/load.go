@@ -94,7 +94,7 @@ func Load(path string, opt Options) (*Loaded, error) {
 		l.out.Config = validate(l.cfg, opt.Rules, l.rep)
 	}
 	if err := l.rep.err(); err != nil {
-		if !opt.Later || !l.rep.list.onlyMissing() {
+		if !opt.Later || !l.rep.list.OnlyMissing() {
 			return nil, err
 		}
 		l.out.Missing = l.rep.list

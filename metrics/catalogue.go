@@ -57,7 +57,9 @@ type catalogue struct {
 	links, opened, closed                    entry
 	frames, frameBytes, rejected             entry
 	handshakes, handshakeSeconds, inflight   entry
-	proofs, plaintext, notAfter              entry
+	proofs, plaintext, strictReady           entry
+	notAfter, notBefore, peerNotAfter, clock entry
+	credentials, reloads, degraded           entry
 	buildInfo, bufferedBytes, blockedSeconds entry
 }
 
@@ -66,6 +68,7 @@ func newCatalogue(s sets) catalogue {
 	peer, direction := dim{"peer", s.peers}, dim{"direction", s.directions}
 	frame := []dim{peer, {"direction", s.ways}, {"command", s.commands}, {"result", s.results}}
 	role := dim{"role", s.roles}
+	certificate := []dim{{"role", s.certificates}, {"slot", s.certificateSlots}}
 	return catalogue{
 		links: entry{"replgate_links", "gauge", "Links that are up, by the security of their far leg.",
 			[]dim{peer, direction, {"security", s.securities}}},
@@ -88,8 +91,23 @@ func newCatalogue(s sets) catalogue {
 		proofs: entry{"replgate_secret_proofs_total", "counter", "Proofs of a peer, by the secret that verified them.",
 			[]dim{peer, {"slot", s.slots}}},
 		plaintext: entry{"replgate_plaintext_links_total", "counter", "Links whose far leg was plaintext.", []dim{peer}},
+		strictReady: entry{"replgate_strict_ready", "gauge",
+			"1 when the switch from permissive to strict would cut nobody.", nil},
 		notAfter: entry{"replgate_cert_not_after_timestamp_seconds", "gauge",
-			"End of validity of the certificates in use, as Unix time.", []dim{{"role", s.certificates}}},
+			"End of validity of the certificates in use, as Unix time; slot counts those of one file.", certificate},
+		notBefore: entry{"replgate_cert_not_before_timestamp_seconds", "gauge",
+			"Begin of validity of the certificates in use, as Unix time; slot counts those of one file.", certificate},
+		peerNotAfter: entry{"replgate_peer_cert_not_after_timestamp_seconds", "gauge",
+			"End of validity of the certificate that a peer's link was made with, as Unix time.", []dim{peer}},
+		clock: entry{"replgate_clock_timestamp_seconds", "gauge", "This host's clock, as Unix time.", nil},
+		credentials: entry{"replgate_credential_info", "gauge",
+			"Always 1; what new handshakes use. Of a secret sha256_8 is a keyed fingerprint.",
+			[]dim{{"kind", s.credentials}, {"generation", one("generation")}, {"sha256_8", one("sha256_8")}}},
+		reloads: entry{"replgate_reload_total", "counter",
+			"Readings of changed files and of the configuration, ok or with what was wrong.",
+			[]dim{{"kind", s.reloadKinds}, {"result", s.reloadResults}}},
+		degraded: entry{"replgate_reload_watch_degraded", "gauge",
+			"1 when changes are found by reading every reload.interval alone.", nil},
 		buildInfo: entry{"replgate_build_info", "gauge", "Always 1; the labels say what is running.",
 			[]dim{{"version", one("version")}, {"go_version", one("go_version")}}},
 		bufferedBytes: entry{"replgate_buffered_bytes", "gauge", "Bytes of frames held in memory.", nil},
@@ -101,7 +119,8 @@ func newCatalogue(s sets) catalogue {
 // entries lists the families in the order of their names.
 func (c catalogue) entries() []entry {
 	return []entry{
-		c.bufferedBytes, c.buildInfo, c.notAfter, c.frameBytes, c.rejected, c.frames, c.handshakeSeconds, c.handshakes,
-		c.links, c.closed, c.opened, c.plaintext, c.proofs, c.inflight, c.blockedSeconds,
+		c.bufferedBytes, c.buildInfo, c.notAfter, c.notBefore, c.clock, c.credentials, c.frameBytes, c.rejected, c.frames,
+		c.handshakeSeconds, c.handshakes, c.links, c.closed, c.opened, c.peerNotAfter, c.plaintext, c.reloads, c.degraded,
+		c.proofs, c.strictReady, c.inflight, c.blockedSeconds,
 	}
 }

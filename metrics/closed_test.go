@@ -69,7 +69,8 @@ func touchAll(r *Registry, v string, command uint8) {
 	r.Handshake(v, v, time.Second)
 	r.SecretProof(v, v)
 	r.PlaintextLink(v)
-	r.CertNotAfter(v, time.Unix(1, 0))
+	r.Reload(v, v)
+	r.Credentials([]Certificate{{Role: v, NotAfter: time.Unix(1, 0)}}, []Credential{{Kind: v, Fingerprint: v}})
 }
 
 // junk is an address, a file name, bytes that are not UTF-8, or the end of a quoted string.

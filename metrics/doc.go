@@ -10,7 +10,8 @@
 //
 // Label sets are closed. They are the lists that New is given and the constants of this package; a value outside them
 // is counted under "other", so that no number of strange peers, addresses or frames makes a new series. A series, once
-// shown, stays until the process ends, because a counter that disappears breaks every rate built upon it.
+// shown, stays until the process ends, because a counter that disappears breaks every rate built upon it. The series of
+// certificates and secrets are the exception: they are gauges, and one that is replaced is gone at the next scrape.
 //
 // The package stands beside the way of a byte: proxy calls it when a link opens or ends and once a frame, cmd builds
 // it, and the admin listener serves its Handler. On the frame path there is no look-up by label and no allocation.

@@ -52,16 +52,16 @@ func (r *Registry) PlaintextLink(peer string) {
 	r.plaintext.WithLabelValues(r.sets.peers.fold(peer)).Inc()
 }
 
-// CertNotAfter shows until when the certificate in use is valid; role is "leaf" or "ca". The zero time takes the series
-// away: a certificate that is no longer in use must not keep an alarm up. Certificates that never expire name the
-// year 4096 and later; seconds hold that, a time.Duration would not.
-func (r *Registry) CertNotAfter(role string, notAfter time.Time) {
-	role = r.sets.certificates.fold(role)
-	if notAfter.IsZero() {
-		r.notAfter.DeleteLabelValues(role)
-		return
-	}
-	r.notAfter.WithLabelValues(role).Set(float64(notAfter.Unix()))
+// Reload counts what became of reading changed files, "secret" or "certificate", or the whole configuration, "config":
+// ResultOK, or one word for what was wrong.
+func (r *Registry) Reload(kind, result string) {
+	r.reloads.WithLabelValues(r.sets.reloadKinds.fold(kind), r.sets.reloadResults.fold(result)).Inc()
+}
+
+// Credentials shows what new handshakes use from now on. What is not in it is gone from the next scrape: a certificate
+// that is no longer in use must not keep an alarm up. The slices are not kept.
+func (r *Registry) Credentials(certificates []Certificate, credentials []Credential) {
+	r.credentials.use(certificates, credentials)
 }
 
 // WriteBlocked adds time that a pump waited for a reader to take bytes. It allocates nothing. A clock that ran

@@ -18,6 +18,8 @@ func TestEvents(t *testing.T) {
 	r.Unauthenticated(-1)
 	r.SecretProof("2", "previous")
 	r.PlaintextLink("0")
+	r.Reload("certificate", "mismatch")
+	r.Reload("certificate", ResultOK)
 	r.WriteBlocked(1500 * time.Millisecond)
 	r.WriteBlocked(-time.Hour)
 	buffered = 99
@@ -33,26 +35,12 @@ func TestEvents(t *testing.T) {
 	expect(t, s, 1, "replgate_secret_proofs_total", "peer", "2", "slot", "previous")
 	expect(t, s, 0, "replgate_secret_proofs_total", "peer", "0", "slot", "current")
 	expect(t, s, 1, "replgate_plaintext_links_total", "peer", "0")
+	expect(t, s, 1, "replgate_reload_total", "kind", "certificate", "result", "mismatch")
+	expect(t, s, 1, "replgate_reload_total", "kind", "certificate", "result", "ok")
+	expect(t, s, 0, "replgate_reload_total", "kind", "secret", "result", "ok")
 	expect(t, s, 1.5, "replgate_write_blocked_seconds_total")
 	expect(t, s, 99, "replgate_buffered_bytes")
 	expect(t, s, 1, "replgate_build_info", "version", "v1", "go_version", "go1.26")
-}
-
-func TestCertificates(t *testing.T) {
-	r := New(testLabels())
-	_, s := scrape(t, r)
-	absent(t, s, "replgate_cert_not_after_timestamp_seconds", "role", "leaf")
-
-	far := time.Date(4096, 1, 1, 0, 0, 0, 0, time.UTC)
-	r.CertNotAfter("leaf", far)
-	r.CertNotAfter("ca", far.AddDate(5000, 0, 0))
-	_, s = scrape(t, r)
-	expect(t, s, 67090118400, "replgate_cert_not_after_timestamp_seconds", "role", "leaf")
-	expect(t, s, float64(far.AddDate(5000, 0, 0).Unix()), "replgate_cert_not_after_timestamp_seconds", "role", "ca")
-
-	r.CertNotAfter("leaf", time.Time{})
-	_, s = scrape(t, r)
-	absent(t, s, "replgate_cert_not_after_timestamp_seconds", "role", "leaf")
 }
 
 // The runtime's own series are part of every scrape.

@@ -19,9 +19,10 @@ const golden = "testdata/metrics.golden"
 
 // used is a registry in which every family has at least one series.
 func used() *Registry {
-	r := New(testLabels())
+	l := testLabels()
+	l.PeerCertificates = func() map[string]time.Time { return map[string]time.Time{"0": time.Unix(1, 0)} }
+	r := New(l)
 	touchAll(r, "0", 0)
-	r.CertNotAfter("leaf", time.Unix(1, 0))
 	return r
 }
 

@@ -1,6 +1,10 @@
 package metrics
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Values that are not in the lists given to New.
 const (
@@ -29,7 +33,14 @@ type Labels struct {
 	// BufferedBytes is asked at every scrape how many bytes of frames the gate holds. It may be nil and must be safe
 	// for concurrent use.
 	BufferedBytes func() int64
+	// StrictReady and WatchDegraded are asked at every scrape, as BufferedBytes is; nil is no.
+	StrictReady, WatchDegraded func() bool
+	// PeerCertificates is asked at every scrape when the certificate of each peer ends. A peer without one is not in it.
+	PeerCertificates func() map[string]time.Time
 }
+
+// certificateSlots is how many certificates of one file have a series of their own.
+const certificateSlots = 16
 
 // set is a closed set of label values. The last one is always Other.
 type set struct {
@@ -78,11 +89,17 @@ type sets struct {
 	directions, ways, securities                 set
 	results, verdicts                            set
 	roles, handshakeResults, slots, certificates set
+	certificateSlots, credentials                set
+	reloadKinds, reloadResults                   set
 }
 
 func newSets(l Labels) sets {
 	peers := append(l.Peers[:len(l.Peers):len(l.Peers)], PeerUnknown)
 	outcomes := append([]string{ResultOK}, l.Endings...)
+	var numbers []string
+	for i := range certificateSlots {
+		numbers = append(numbers, strconv.Itoa(i))
+	}
 	return sets{
 		peers:            newSet(peers...),
 		commands:         newSet(l.Commands...),
@@ -97,5 +114,10 @@ func newSets(l Labels) sets {
 		handshakeResults: newSet(outcomes...),
 		slots:            newSet("current", "previous"),
 		certificates:     newSet("leaf", "ca"),
+		certificateSlots: newSet(numbers...),
+		credentials:      newSet("secret", "previous_secret", "certificate", "ca", "crl"),
+		reloadKinds:      newSet("config", "secret", "certificate"),
+		reloadResults: newSet(ResultOK, "missing", "unreadable", "empty", "short", "invalid", "no_pem", "truncated",
+			"malformed", "mismatch", "unsupported", "restart"),
 	}
 }

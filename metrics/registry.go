@@ -25,7 +25,8 @@ type Registry struct {
 	inflight         prometheus.Gauge
 	proofs           *prometheus.CounterVec
 	plaintext        *prometheus.CounterVec
-	notAfter         *prometheus.GaugeVec
+	reloads          *prometheus.CounterVec
+	credentials      *credentials
 	blocked          atomic.Int64 // nanoseconds
 }
 
@@ -43,10 +44,11 @@ func New(l Labels) *Registry {
 			// From a MAC on loopback to the handshake's own time limit of ten seconds.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, c.handshakeSeconds.labels()),
-		inflight:  prometheus.NewGauge(c.inflight.gaugeOpts()),
-		proofs:    prometheus.NewCounterVec(c.proofs.counterOpts(), c.proofs.labels()),
-		plaintext: prometheus.NewCounterVec(c.plaintext.counterOpts(), c.plaintext.labels()),
-		notAfter:  prometheus.NewGaugeVec(c.notAfter.gaugeOpts(), c.notAfter.labels()),
+		inflight:    prometheus.NewGauge(c.inflight.gaugeOpts()),
+		proofs:      prometheus.NewCounterVec(c.proofs.counterOpts(), c.proofs.labels()),
+		plaintext:   prometheus.NewCounterVec(c.plaintext.counterOpts(), c.plaintext.labels()),
+		reloads:     prometheus.NewCounterVec(c.reloads.counterOpts(), c.reloads.labels()),
+		credentials: newCredentials(s, c, l.PeerCertificates),
 	}
 	r.register(l)
 	r.start()
@@ -63,14 +65,26 @@ func (r *Registry) register(l Labels) {
 		return float64(l.BufferedBytes())
 	}
 	r.gatherer.MustRegister(
-		r.links, r.frames, r.handshakes, r.handshakeSeconds, r.inflight, r.proofs, r.plaintext, r.notAfter, info,
+		r.links, r.frames, r.handshakes, r.handshakeSeconds, r.inflight, r.proofs, r.plaintext, r.reloads, r.credentials, info,
 		prometheus.NewGaugeFunc(r.catalogue.bufferedBytes.gaugeOpts(), buffered),
 		prometheus.NewCounterFunc(r.catalogue.blockedSeconds.counterOpts(), func() float64 {
 			return time.Duration(r.blocked.Load()).Seconds()
 		}),
+		yes(r.catalogue.strictReady, l.StrictReady), yes(r.catalogue.degraded, l.WatchDegraded),
+		prometheus.NewGaugeFunc(r.catalogue.clock.gaugeOpts(), func() float64 { return float64(time.Now().UnixMilli()) / 1000 }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+}
+
+// yes is a gauge of 1 where the answer is yes.
+func yes(e entry, ask func() bool) prometheus.Collector {
+	return prometheus.NewGaugeFunc(e.gaugeOpts(), func() float64 {
+		if ask != nil && ask() {
+			return 1
+		}
+		return 0
+	})
 }
 
 // start shows the small sets at zero. Certificates are not among them: a zero there reads as expired in 1970.
@@ -83,6 +97,9 @@ func (r *Registry) start() {
 		for _, slot := range r.sets.slots.names[:r.sets.slots.other()] {
 			r.proofs.WithLabelValues(peer, slot)
 		}
+	}
+	for _, kind := range r.sets.reloadKinds.names[:r.sets.reloadKinds.other()] {
+		r.reloads.WithLabelValues(kind, ResultOK)
 	}
 	for _, role := range r.sets.roles.names[:r.sets.roles.other()] {
 		r.handshakes.WithLabelValues(role, ResultOK)

@@ -155,12 +155,17 @@ func (g *gate) stop() {
 
 func listen(t testing.TB) *net.TCPListener {
 	t.Helper()
-	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	return listenAt(t, "127.0.0.1:0")
+}
+
+func listenAt(t testing.TB, address string) *net.TCPListener {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	return ln
+	return ln.(*net.TCPListener)
 }
 
 // minted makes a CA and a leaf that is valid now.

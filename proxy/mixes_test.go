@@ -33,7 +33,10 @@ func TestEveryMixReplicates(t *testing.T) {
 		for gated := range 1 << 3 {
 			t.Run(fmt.Sprintf("%s-%s-gates-%03b", row.native, row.mode, gated), func(t *testing.T) {
 				t.Parallel()
-				m := &mix{t: t, native: row.native, mode: row.mode, certs: set, gated: func(id uint8) bool { return gated>>id&1 == 1 }}
+				m := &mix{t: t, native: row.native, mode: row.mode, certs: set, faults: make(chan error, 3), nodes: make([]*standin.Node, 3)}
+				for id := range m.isGated {
+					m.isGated[id] = gated>>id&1 == 1
+				}
 				m.start()
 				m.until("every link", m.linked)
 				m.until("operations committed on all three", func() bool {
@@ -55,34 +58,46 @@ type mix struct {
 	native proxy.Security // what a replica without a gate speaks
 	mode   proxy.Mode
 	certs  *certs.Set
-	gated  func(id uint8) bool
+	timers standin.Timers
 
-	nodes  []*standin.Node
-	gates  [3]*gate
-	public [3]string // where others reach a replica
-	faults chan error
+	isGated [3]bool
+	nodes   []*standin.Node
+	gates   [3]*gate
+	public  [3]string // where others reach a replica
+	lives   [3]uint32
+	stops   [3]func() // of the replicas
+	faults  chan error
 }
 
 // start starts the highest id first: lower ones need to know where it is.
 func (m *mix) start() {
 	m.t.Helper()
-	m.nodes, m.faults = make([]*standin.Node, 3), make(chan error, 3)
-	for id := uint8(2); id < 3; id-- {
-		ln := listen(m.t)
+	for i := range uint8(3) {
+		id, ln := 2-i, listen(m.t)
 		m.public[id] = ln.Addr().String()
-		peers := map[uint8]string{}
-		for j := id + 1; j < 3; j++ {
-			peers[j] = m.public[j]
-		}
-		if m.gated(id) {
-			peers = m.gate(id, peers)
+		peers := m.higher(id)
+		if m.isGated[id] {
+			peers = m.gate(id, "127.0.0.1:0", m.public[id], peers)
+			if id > 0 {
+				m.public[id] = m.gates[id].ingress()
+			}
 		}
 		m.node(id, ln, peers)
 	}
 }
 
-// gate puts a gate before a replica and returns where that finds its peers now.
-func (m *mix) gate(id uint8, peers map[uint8]string) map[uint8]string {
+// higher is where the replicas with higher ids are.
+func (m *mix) higher(id uint8) map[uint8]string {
+	peers := map[uint8]string{}
+	for j := id + 1; j < 3; j++ {
+		peers[j] = m.public[j]
+	}
+	return peers
+}
+
+// gate puts a gate that listens at an address before a replica at another, and
+// returns where that finds its peers now.
+func (m *mix) gate(id uint8, at, upstream string, peers map[uint8]string) map[uint8]string {
 	m.t.Helper()
 	g := &gate{watch: newWatch(), t: m.t, local: id}
 	table, err := policy.NewTable(nil)
@@ -90,16 +105,17 @@ func (m *mix) gate(id uint8, peers map[uint8]string) map[uint8]string {
 		m.t.Fatal(err)
 	}
 	set := proxy.Settings{Cluster: cluster, Local: id, Replicas: 3, EgressSecurity: proxy.Plaintext, UpstreamSecurity: proxy.Plaintext,
-		Upstream: m.public[id], Rules: table, MaxFrame: maxFrame, StoreLimit: storeLimit, Keys: secret, Mode: m.mode,
-		Credentials: credentials{m.certs}, Log: slog.New(slog.NewJSONHandler(g.watch, nil)), Metrics: g.watch}
+		Upstream: upstream, Rules: table, MaxFrame: maxFrame, StoreLimit: storeLimit, Keys: secret, Mode: m.mode,
+		Credentials: credentials{m.certs}, StrictReadyAfter: 300 * time.Millisecond, Log: slog.New(slog.NewJSONHandler(g.watch, nil)), Metrics: g.watch}
 	if id > 0 {
-		set.Listen = "127.0.0.1:0"
+		set.Listen = at
 	}
 	for j := range uint8(3) {
 		if j != id {
 			set.Peers = append(set.Peers, proxy.Peer{ID: j, Security: proxy.TLS, Listen: "127.0.0.1:0", Address: peers[j], Name: "127.0.0.1"})
 		}
 	}
+	g.given = set
 	if g.server, err = proxy.New(set); err != nil {
 		m.t.Fatal(err)
 	}
@@ -108,9 +124,6 @@ func (m *mix) gate(id uint8, peers map[uint8]string) map[uint8]string {
 	}
 	m.t.Cleanup(g.stop)
 	m.gates[id] = g
-	if id > 0 {
-		m.public[id] = g.ingress()
-	}
 	behind := map[uint8]string{}
 	for j := range peers {
 		behind[j] = g.server.Addr(&j).String()
@@ -118,13 +131,14 @@ func (m *mix) gate(id uint8, peers map[uint8]string) map[uint8]string {
 	return behind
 }
 
-// node runs a replica: one behind a gate in plaintext, another as it is.
+// node runs a replica, at first or again with its memory lost: one behind a gate
+// in plaintext, another as it is.
 func (m *mix) node(id uint8, ln net.Listener, peers map[uint8]string) {
 	m.t.Helper()
 	c := standin.NodeConfig{Listener: ln, Peers: peers, Redial: 20 * time.Millisecond,
-		Config: standin.Config{ID: id, Replicas: 3, Cluster: cluster, Seed: 56, Groups: 3},
+		Config: standin.Config{ID: id, Replicas: 3, Cluster: cluster, Seed: 56, Groups: 3, Life: m.lives[id], Timers: m.timers},
 		Load:   standin.Load{Rate: 100, Messages: 2, Payload: 100, Metadata: 0.2, Offsets: 0.2, SignIns: 0.1}}
-	if m.native != proxy.Plaintext && !m.gated(id) {
+	if m.native != proxy.Plaintext && !m.isGated[id] {
 		c.Keys, c.ServerTLS = secret, m.certs.Server()
 		c.ClientTLS = func(uint8) *tls.Config { return m.certs.Client("127.0.0.1") }
 	}
@@ -139,8 +153,9 @@ func (m *mix) node(id uint8, ln net.Listener, peers map[uint8]string) {
 			m.faults <- err
 		}
 	})
-	m.t.Cleanup(func() { cancel(); running.Wait() })
-	m.nodes[id] = n
+	m.stops[id] = func() { cancel(); running.Wait() }
+	m.t.Cleanup(m.stops[id])
+	m.nodes[id], m.lives[id] = n, m.lives[id]+1
 }
 
 // until waits for something to hold, and fails at the first fault of a replica.

@@ -456,13 +456,11 @@ func (g *gate) wantAfter(n *native, s proxy.Security, endings [2]string) {
 	before := len(g.refused)
 	g.mu.Unlock()
 	c := raw(g.t, g.ingress())
-	var asNative []byte
+	first := wire.NewHello(cluster, g.lower(), nil)
 	if s == proxy.PSK {
-		asNative = bytesOf(wire.NewHello(cluster, g.lower(), noise(wire.NonceSize, 3)))
-	} else {
-		asNative = bytesOf(wire.NewHello(cluster, g.lower(), nil))
+		first = wire.NewHello(cluster, g.lower(), noise(wire.NonceSize, 3))
 	}
-	send(g.t, c, asNative)
+	send(g.t, c, first[:])
 	ended(g.t, c)
 	g.await("a refusal", func() bool { return len(g.refused) > before })
 	g.mu.Lock()

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -123,8 +124,8 @@ func TestTLSDistrusted(t *testing.T) {
 			}
 			c.Conn.(*net.TCPConn).CloseWrite()
 			io.Copy(io.Discard, c)
-			// EncryptedExtensions, Certificate, CertificateVerify, Finished.
-			flight := []byte{recordHandshake, recordCCS, recordProtected, recordProtected, recordProtected, recordProtected}
+			// EncryptedExtensions, CertificateRequest, Certificate, CertificateVerify, Finished.
+			flight := append([]byte{recordHandshake, recordCCS}, bytes.Repeat([]byte{recordProtected}, 5)...)
 			var kinds []byte
 			for _, r := range records(t, c.got) {
 				kinds = append(kinds, r.kind)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +21,7 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			g, err := build(loaded, slog.New(slog.DiscardHandler))
+			g, err := build(loaded, parts{})
 			if err != nil {
 				return err
 			}

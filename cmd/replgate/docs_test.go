@@ -13,6 +13,7 @@ import (
 
 	"github.com/replgate/replgate/configs"
 	"github.com/replgate/replgate/internal/manual"
+	"github.com/replgate/replgate/metrics"
 	"github.com/replgate/replgate/policy"
 	"github.com/replgate/replgate/proxy"
 )
@@ -166,7 +167,7 @@ func handwritten() []string { return []string{"OPERATIONS.md", "ENDINGS.md", "SE
 // Metrics, labels, keys, commands and flags that the manual names are there.
 func TestManualNames(t *testing.T) {
 	labels := map[string][]string{}
-	for _, f := range newRegistry(&configs.Config{}, nil).List() {
+	for _, f := range newRegistry(&configs.Config{}, metrics.Labels{}).List() {
 		labels[f.Name] = f.Labels
 		if f.Type == "histogram" {
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {

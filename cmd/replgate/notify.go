@@ -10,9 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/replgate/replgate/metrics"
-	"github.com/replgate/replgate/proxy"
 )
 
 // notifier speaks to a service manager as sd_notify(3) describes it: ready,
@@ -54,6 +51,9 @@ func watchdogEvery(env func(string) string) time.Duration {
 	return max(time.Duration(usec)*time.Microsecond/4, time.Millisecond)
 }
 
+// notifyPatience is the time that a gate asks for while it waits for credentials.
+const notifyPatience = 30 * time.Second
+
 // notifyTime bounds the wait for a manager that does not read.
 const notifyTime = time.Second
 
@@ -76,25 +76,38 @@ type vital struct {
 }
 
 // vitals are what has to move. It proves that each listener is accepted from, that
-// links can enter and leave, that a line of the log gets out and that a scrape
-// would be answered. It does not prove that a peer answers or that a pump copies:
-// those wait for others, and have timers of their own.
-func vitals(server *proxy.Server, registry *metrics.Registry, log *logPath) []vital {
-	scrape, question := registry.Handler(), &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/metrics"}, Header: http.Header{}}
+// links can enter and leave, that no reload is stuck, that a line of the log gets
+// out and that a scrape would be answered. It does not prove that a peer answers or
+// that a pump copies: those wait for others, and have timers of their own.
+func vitals(p *process) []vital {
+	scrape, question := p.registry.Handler(), &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/metrics"}, Header: http.Header{}}
 	return []vital{
-		{"the accept loops", server.Ping},
-		{"the log", log.moved},
+		{"the accept loops", p.server.Load().Ping},
+		{"the reloads", p.moved},
+		{"the log", p.out.moved},
 		{"the metrics", func() { scrape.ServeHTTP(nowhere{}, question) }},
 	}
 }
 
 // ready says that the gate serves, and keeps the watchdog informed from then on.
 func (n *notifier) ready(parts []vital) {
-	n.send("READY=1\nSTATUS=serving")
+	n.serving()
 	if n.every > 0 {
 		n.work.Go(func() { n.watch(parts) })
 	}
 }
+
+// waiting says what a gate that is not ready waits for. It may wait longer than a
+// start may take: patience asks for more time, again and again.
+func (n *notifier) waiting(why string) { n.send("STATUS=not ready: " + why) }
+
+func (n *notifier) patience() {
+	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(notifyPatience.Microseconds(), 10))
+}
+
+// reloading and serving stand around a reload. serving also is the end of a start.
+func (n *notifier) reloading() { n.send("RELOADING=1\nSTATUS=reloading") }
+func (n *notifier) serving()   { n.send("READY=1\nSTATUS=serving") }
 
 // stopping says that the gate drains. The watchdog goes on until close.
 func (n *notifier) stopping() { n.send("STOPPING=1\nSTATUS=draining") }

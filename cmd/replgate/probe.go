@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"sync"
 	"text/tabwriter"
@@ -172,7 +171,7 @@ func (f *probeFlags) configured(address string) (probe.Options, error) {
 	if err != nil {
 		return probe.Options{}, err
 	}
-	g, err := build(loaded, slog.New(slog.DiscardHandler))
+	g, err := build(loaded, parts{})
 	if err != nil {
 		return probe.Options{}, err
 	}

@@ -6,41 +6,49 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/replgate/replgate/admin"
 	"github.com/replgate/replgate/configs"
+	"github.com/replgate/replgate/metrics"
 	"github.com/replgate/replgate/proxy"
+	"github.com/replgate/replgate/state"
+	"github.com/replgate/replgate/watch"
 )
 
 func newRun() *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
-		Short: "Run the gate until SIGTERM or SIGINT",
+		Short: "Run the gate until SIGTERM or SIGINT; SIGHUP reloads",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			loaded, err := load(path)
+			// Registered until the end: without it the signal kills, also in a drain.
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP)
+			defer signal.Stop(hangup)
+			first, err := read(path)
 			if err != nil {
 				return err
 			}
-			out := &logPath{to: cmd.ErrOrStderr()}
-			log := newLog(out, loaded.Config.Log)
-			g, err := build(loaded, log)
+			p, err := newProcess(path, first, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			return g.run(ctx, stop, log, out)
+			_, err = p.try(first)
+			if faults, ok := errors.AsType[configs.Faults](err); err != nil && !(ok && faults.OnlyMissing()) {
+				return err
+			}
+			return p.run(ctx, stop, hangup, err)
 		},
 	}
 	configFlag(cmd, &path)
@@ -55,53 +63,125 @@ func configFlag(cmd *cobra.Command, path *string) {
 	}
 }
 
-func newLog(w io.Writer, c configs.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		panic(err) // configs.Load accepts the four levels only
+// process is a running gate: what lives as long as the program, while
+// configurations come and go.
+type process struct {
+	path     string
+	out      *logPath
+	log      *slog.Logger
+	level    *slog.LevelVar
+	registry *metrics.Registry
+	health   *health
+	manager  *notifier
+	memory   proxy.Memory // nil: as long as the process lives
+	watcher  *watch.Watcher
+	server   atomic.Pointer[proxy.Server] // nil until the first gate that is whole
+	began    chan error                   // what became of the first one's start, once
+
+	first *configs.Config // what needs a restart is as it says
+
+	mu    sync.Mutex      // one reload at a time
+	ended bool            // nothing is taken any more
+	now   *gate           // what applies; nil until the first one that is whole
+	files reading         // what it was made of, or what is waited for
+	inUse inUse           // of now
+	wrong map[wrong]bool  // that has been logged and is still there
+	told  map[string]bool // warnings and notes of now
+}
+
+// newProcess makes what does not change any more: where it logs to, and the sets
+// that series are made of.
+func newProcess(path string, r reading, w io.Writer) (*process, error) {
+	c := &r.loaded.Config
+	p := &process{path: path, out: &logPath{to: w}, level: new(slog.LevelVar), health: &health{}, manager: newNotifier(os.Getenv),
+		began: make(chan error, 1), first: c, files: r, inUse: inUse{changes: map[string]uint64{}}}
+	p.log = newLog(p.out, c.Log.Format, p.level)
+	p.setLevel(c)
+	p.registry = newRegistry(c, metrics.Labels{BufferedBytes: p.buffered, PeerCertificates: p.peerCertificates,
+		StrictReady: p.strictReady, WatchDegraded: func() bool { return p.watcher.Degraded() }})
+	p.watcher = watch.New(watch.Options{Paths: credentialPaths(c), Interval: c.Reload.Interval.Std(), NoWatch: !c.Reload.Watch, Log: p.log})
+	if c.Gate.StateDir != "" {
+		proofs, found, err := state.Open(c.Gate.StateDir, proxy.PSK, proxy.TLS)
+		if err != nil {
+			return nil, &configError{fmt.Errorf("gate.state_dir: %w", err)}
+		}
+		p.memory = proofs
+		p.remembers(found)
 	}
+	return p, nil
+}
+
+// remembers says in the log when nothing is known of what peers have proved.
+func (p *process) remembers(found state.Found) {
+	switch {
+	case found.Broken != nil:
+		p.log.Warn("memory lost", "got", found.Broken.Error(), "want", "what peers have proved", "do", "nothing: no peer counts as proved until it proves itself again; the old file is "+found.Aside)
+	case found.Missing:
+		p.log.Info("no memory", "got", "an empty gate.state_dir, as at a first start", "want", "what peers have proved: none counts as proved")
+	}
+}
+
+func newLog(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
-	if c.Format == "text" {
+	if format == "text" {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// run serves until ctx is done, then drains. A signal after that, which stop has
-// been called for, cuts the drain short.
-func (g *gate) run(ctx context.Context, stop func(), log *slog.Logger, out *logPath) error {
-	server, err := proxy.New(g.settings)
-	if err != nil {
-		return &configError{err}
+func (p *process) setLevel(c *configs.Config) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
+		panic(err) // configs.Load accepts the four levels only
 	}
-	g.server.Store(server)
-	g.tell(log)
-	health := &health{}
-	web, err := serveMetrics(g.config.Metrics.Listen, health, g.registry.Handler())
+	p.level.Set(level)
+}
+
+// run serves until ctx is done, then drains. A signal after that, which stop has
+// been called for, cuts the drain short. A gate that waits for credentials has
+// missing.
+func (p *process) run(ctx context.Context, stop func(), hangup <-chan os.Signal, missing error) error {
+	web, err := serveMetrics(p.first.Metrics.Listen, p.health, p.registry.Handler())
 	if err != nil {
 		return failure(err)
 	}
 	defer web.Close()
-	door, err := g.serveAdmin(server, health, log)
+	door, err := p.serveAdmin()
 	if err != nil {
 		return failure(err)
 	}
 	defer door.Close()
-	if err := server.Start(ctx); err != nil {
-		return failure(withHolder(err))
+	defer p.manager.close()
+	if err := p.serve(ctx, hangup, missing); err != nil {
+		return err
 	}
-	manager := newNotifier(os.Getenv)
-	defer manager.close()
-	health.ready.Store(true)
-	manager.ready(vitals(server, g.registry, out))
-	log.Info("ready", "replica", g.config.Gate.ReplicaID, "version", buildVersion())
-	<-ctx.Done()
-	health.ready.Store(false)
-	manager.stopping()
-	log.Info("draining", "deadline", g.config.Timeouts.Drain.String())
-	err = g.drain(server, stop)
-	log.Info("ended")
+	p.manager.stopping()
+	err = p.drain(stop)
+	p.log.Info("ended")
 	return failure(err)
+}
+
+// serve starts the gate, as soon as it is whole, and keeps it up to date until ctx
+// is done.
+func (p *process) serve(ctx context.Context, hangup <-chan os.Signal, missing error) error {
+	control, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer func() { // a reload that is under way is over before the drain begins
+		p.end()
+		cancel()
+		work.Wait()
+	}()
+	p.begin(missing)
+	work.Go(func() { p.follow(control) })
+	work.Go(func() { p.obey(control, hangup) })
+	if began, err := p.await(ctx); !began || err != nil {
+		return err
+	}
+	p.health.say("")
+	p.manager.ready(vitals(p))
+	p.log.Info("ready", "replica", p.first.Gate.ReplicaID, "version", buildVersion())
+	<-ctx.Done()
+	return nil
 }
 
 // untilSignal is a context that SIGTERM and SIGINT end.
@@ -109,24 +189,37 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 }
 
+// await waits until the gate has begun, or ctx is done.
+func (p *process) await(ctx context.Context) (began bool, err error) {
+	patience := time.NewTicker(notifyPatience / 3)
+	defer patience.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case err := <-p.began:
+			return true, failure(withHolder(err))
+		case <-patience.C:
+			p.manager.patience()
+		}
+	}
+}
+
 // drain ends the links, bounded by timeouts.drain and by a second signal.
-func (g *gate) drain(server *proxy.Server, stop func()) error {
+func (p *process) drain(stop func()) error {
+	p.health.say("draining")
 	second, release := untilSignal(context.Background())
 	defer release()
 	stop() // only now: between the two no signal finds its default action, which kills
-	ctx, cancel := context.WithTimeout(second, g.config.Timeouts.Drain.Std())
+	server := p.server.Load()
+	if server == nil {
+		return nil // it never served
+	}
+	deadline := p.now.config.Timeouts.Drain.Std()
+	p.log.Info("draining", "deadline", deadline.String())
+	ctx, cancel := context.WithTimeout(second, deadline)
 	defer cancel()
 	return server.Shutdown(ctx)
-}
-
-// tell logs what was read other than written and what should be looked at.
-func (g *gate) tell(log *slog.Logger) {
-	for _, w := range g.warnings() {
-		log.Warn("configuration", "warning", w)
-	}
-	for _, n := range g.loaded.Notes {
-		log.Info("configuration", "note", n)
-	}
 }
 
 func (g *gate) warnings() []string {
@@ -134,65 +227,44 @@ func (g *gate) warnings() []string {
 	if g.certs != nil {
 		warnings = append(warnings, g.certs.Notes(time.Now())...)
 	}
+	return append(warnings, frozen(g.config)...)
+}
+
+// frozen warns about files that no rotation will ever reach.
+func frozen(c *configs.Config) (warnings []string) {
+	for _, f := range c.CredentialFiles() {
+		if yes, err := watch.Mounted(f.Path); err == nil && yes {
+			warnings = append(warnings, fmt.Sprintf("%s: %s is a mount of its own (a subPath, in Kubernetes); this mount will never rotate, mount the folder", f.Key, f.Path))
+		}
+	}
 	return warnings
 }
 
-// health answers probes from the gate's own state; it dials nobody.
-type health struct{ ready atomic.Bool }
-
-func (h *health) live(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
-
-func (h *health) readiness(w http.ResponseWriter, _ *http.Request) {
-	if !h.ready.Load() {
-		http.Error(w, "starting or draining", http.StatusServiceUnavailable)
-		return
+// buffered is asked at a scrape; before the gate serves it holds nothing.
+func (p *process) buffered() int64 {
+	if s := p.server.Load(); s != nil {
+		return s.Buffered()
 	}
-	fmt.Fprintln(w, "ready")
+	return 0
 }
 
-// serveAdmin opens the admin socket. Where nobody has asked for it and its usual
-// place cannot be used, the gate goes without.
-func (g *gate) serveAdmin(server *proxy.Server, h *health, log *slog.Logger) (io.Closer, error) {
-	listen := g.config.Admin.Listen
-	if listen == "" {
-		return io.NopCloser(nil), nil
-	}
-	path, err := admin.Path(listen)
-	if err != nil {
-		return nil, err
-	}
-	door, err := admin.Serve(path, admin.Functions{Status: func() any { return server.Status() }, Ready: h.ready.Load})
-	if err != nil && listen == configs.Default().Admin.Listen {
-		log.Warn("no admin socket", "got", err.Error(), "want", "a place for it", "do", "set admin.listen, or make its folder")
-		return io.NopCloser(nil), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return door, nil
+// strictReady is asked at a scrape.
+func (p *process) strictReady() bool {
+	s := p.server.Load()
+	return s != nil && s.StrictReady().Ready
 }
 
-// serveMetrics starts the HTTP listener, or nothing when listen is empty.
-func serveMetrics(listen string, h *health, metrics http.Handler) (io.Closer, error) {
-	if listen == "" {
-		return io.NopCloser(nil), nil
+// peerCertificates is when the certificate of each linked peer ends.
+func (p *process) peerCertificates() map[string]time.Time {
+	ends := map[string]time.Time{}
+	if s := p.server.Load(); s != nil {
+		for _, peer := range s.Status().Peers {
+			for _, l := range peer.Links {
+				if l.PeerNotAfter != nil {
+					ends[strconv.Itoa(peer.Peer)] = *l.PeerNotAfter
+				}
+			}
+		}
 	}
-	ln, err := net.Listen("tcp", listen)
-	if err != nil {
-		return nil, withHolder(&proxy.BindError{Address: listen, Err: err})
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /healthz", h.live)
-	mux.HandleFunc("GET /readyz", h.readiness)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	go serve(server, ln)
-	return server, nil
-}
-
-// serve ends when the server is closed.
-func serve(s *http.Server, ln net.Listener) {
-	if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		slog.Error("metrics listener failed", "got", err.Error())
-	}
+	return ends
 }

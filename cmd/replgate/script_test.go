@@ -79,7 +79,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	}{
 		"exits": {2, cmdExits}, "ended": {1, cmdEnded}, "term": {0, cmdTerm},
 		"mint": {2, cmdMint}, "fill": {1, cmdFill}, "replace": {3, cmdReplace},
-		"listen": {1, cmdListen}, "untouched": {1, cmdUntouched}, "http": {2, cmdHTTP}, "stall": {2, cmdStall},
+		"listen": {1, cmdListen}, "untouched": {1, cmdUntouched}, "refused": {1, cmdRefused}, "http": {2, cmdHTTP}, "stall": {2, cmdStall},
 		"jsonlines": {1, cmdJSONLines}, "withheld": {1, cmdWithheld}, "lines": {2, cmdLines},
 		"reasons": {0, cmdReasons}, "rules": {0, cmdRules},
 	} {
@@ -178,7 +178,8 @@ func cmdUntouched(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// http STATUS URL asks until the answer has STATUS; the body becomes stdout.
+// http STATUS URL [WORD] asks until the answer has STATUS and a body with WORD in it,
+// or without it where WORD begins with !; the body becomes stdout.
 func cmdHTTP(ts *testscript.TestScript, args []string) {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	got := ""
@@ -191,13 +192,25 @@ func cmdHTTP(ts *testscript.TestScript, args []string) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		ts.Check(err)
-		if got = strconv.Itoa(resp.StatusCode); got == args[0] {
+		got = strconv.Itoa(resp.StatusCode)
+		word, without := strings.CutPrefix(strings.Join(args[2:], ""), "!")
+		if got == args[0] && (word == "" || strings.Contains(string(body), word) != without) {
 			_, err := ts.Stdout().Write(body)
 			ts.Check(err)
 			return
 		}
 	}
 	ts.Fatalf("got %s for 10 s, want status %s", got, args[0])
+}
+
+// refused ADDRESS… checks that nobody listens there.
+func cmdRefused(ts *testscript.TestScript, args []string) {
+	for _, address := range args {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			ts.Fatalf("got a connection to %s, want nobody there", address)
+		}
+	}
 }
 
 // ioTimeout bounds what a stand-in waits for.

@@ -35,7 +35,7 @@ func (f *socketFlags) client() (*admin.Client, error) {
 	}
 	listen := cmp.Or(os.Getenv("REPLGATE_ADMIN_LISTEN"), configs.Default().Admin.Listen)
 	if f.config != "" {
-		loaded, err := load(f.config)
+		loaded, err := loadFor(f.config, true) // a gate that waits for a secret can be asked why
 		if err != nil {
 			return nil, err
 		}
@@ -87,9 +87,12 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// noGate explains an admin socket that does not answer. What net/http adds of a
+// noGate explains an admin socket that does not answer, or says no. What net/http adds of a
 // made-up address would only confuse.
 func noGate(err error) error {
+	if refused, ok := errors.AsType[*admin.RefusedError](err); ok {
+		return errors.New("the gate says: " + refused.Why)
+	}
 	if operation, ok := errors.AsType[*net.OpError](err); ok {
 		err = operation
 	}
@@ -161,13 +164,13 @@ func newWait() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			last := errors.New("it said that it is not ready")
+			last := errors.New("no answer")
 			for {
-				ok, err := client.Ready(ctx)
-				if ok {
+				err := client.Ready(ctx)
+				if err == nil {
 					return nil
 				}
-				if err != nil && ctx.Err() == nil {
+				if ctx.Err() == nil {
 					last = noGate(err)
 				}
 				select {

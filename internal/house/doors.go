@@ -23,7 +23,7 @@ func doors() []door {
 	pure := "rules live in pure code that anybody can test: the bytes are all it may know"
 	apart := "it is handed strings, bytes and functions, so that it can be read and replaced without the rest"
 	road := []string{"wire", "mac", "policy", "chaos", "consensus"}
-	all := append([]string{"proxy", "certs", "state", "metrics", "admin", "configs", "probe", "harden", "internal/replica", "internal/manual"}, road...)
+	all := append([]string{"proxy", "certs", "watch", "state", "metrics", "admin", "configs", "probe", "harden", "internal/replica", "internal/manual"}, road...)
 	return []door{
 		{"", nil, nil, "the top folder has no code that needs a room"},
 		{"wire", nil, nil, "it is the bytes; everything else stands on it"},
@@ -32,6 +32,7 @@ func doors() []door {
 		{"chaos", []string{"wire"}, nil, pure},
 		{"consensus", []string{"wire"}, nil, pure},
 		{"certs", nil, []string{"internal/tlspeer"}, apart},
+		{"watch", nil, nil, apart},
 		{"metrics", nil, nil, apart},
 		{"admin", nil, nil, apart},
 		{"state", nil, nil, apart},
@@ -129,6 +130,7 @@ func guests() []guest {
 		{"github.com/zeebo/xxh3", []string{"wire"}, "seals are bytes: whoever needs one asks wire"},
 		{"github.com/BurntSushi/toml", []string{"configs"}, "a TOML key that another room knows is a second schema"},
 		{"github.com/prometheus", []string{"metrics"}, "a label that another room makes up is a series without bound"},
+		{"github.com/fsnotify/fsnotify", []string{"watch"}, "a file that changes is read in one way: twice, and with its set"},
 		{"github.com/charmbracelet/bubbletea", []string{"cmd"}, "a screen is for people at a command line"},
 		{"github.com/mattn/go-isatty", []string{"cmd"}, "so is the question whether there is one"},
 		{"github.com/spf13/cobra", []string{"cmd"}, "the command line ends in cmd"},

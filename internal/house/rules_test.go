@@ -175,7 +175,7 @@ func TestFiles(t *testing.T) {
 	file := &fstest.MapFile{}
 	names, err := files(fstest.MapFS{
 		"a.go": file, ".ci/run": file, ".git/HEAD": file, "bin/replgate": file,
-		"internal/x/testdata/a.go": file, "internal/x/b.go": file,
+		"internal/x/.git": file, "internal/x/testdata/a.go": file, "internal/x/b.go": file,
 	})
 	if got := strings.Join(names, " "); err != nil || got != ".ci/run a.go internal/x/b.go" {
 		t.Errorf("got %q, %v", got, err)

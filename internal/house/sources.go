@@ -101,7 +101,8 @@ func files(root fs.FS) (names []string, err error) {
 			}
 			return nil
 		}
-		if d.Type().IsRegular() {
+		// In a work tree beside the repository .git is a file that names a folder.
+		if d.Type().IsRegular() && path.Base(name) != ".git" {
 			names = append(names, filepath.ToSlash(name))
 		}
 		return nil

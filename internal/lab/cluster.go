@@ -106,9 +106,10 @@ func (c *Cluster) Voice(p mac.Pair, security string, dialer bool) replica.Voice 
 		v.Keys = c.keys
 	}
 	if security == "tls" {
-		v.TLS = c.certs.Server()
+		server, client := nativeTLS(c.certs)
+		v.TLS = server
 		if dialer {
-			v.TLS = c.certs.Client(ServerName)
+			v.TLS = client
 		}
 	}
 	return v

@@ -105,7 +105,8 @@ func (c StandInConfig) node() (*standin.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.ServerTLS, n.ClientTLS = set.Server(), func(uint8) *tls.Config { return set.Client(ServerName) }
+		server, client := nativeTLS(set)
+		n.ServerTLS, n.ClientTLS = server, func(uint8) *tls.Config { return client }
 	}
 	if n.Listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, err
@@ -216,6 +217,14 @@ func faultOf(r Report) error {
 		return nil
 	}
 	return errors.New(r.Fault)
+}
+
+// nativeTLS is what a native replica has of TLS: as a server it asks nobody for a
+// certificate, as a client it has none to give (§7.8).
+func nativeTLS(set *certs.Set) (server, client *tls.Config) {
+	server, client = set.With(certs.Options{ClientAuth: certs.Off}).Server(), set.Client(ServerName)
+	client.GetClientCertificate = nil
+	return server, client
 }
 
 // Stranger is a TLS configuration that anybody has who knows the authority.

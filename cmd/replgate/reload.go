@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/replgate/replgate/configs"
+	"github.com/replgate/replgate/metrics"
+	"github.com/replgate/replgate/proxy"
+	"github.com/replgate/replgate/watch"
+)
+
+// The way of control while a gate runs: a file that changed, SIGHUP or a request →
+// the reading and the building of a start → the settings of whoever comes next.
+// Nothing else gets there, so what a reload takes, a start takes too. One at a
+// time; what is wrong changes nothing.
+
+// outcome is what came of a reload, for whoever asked for it.
+type outcome struct {
+	Applied bool     `json:"applied"`
+	Changed []string `json:"changed,omitempty"` // the credentials that are others now
+	Cut     []string `json:"cut,omitempty"`     // whom a switch to strict cuts
+	Faults  []string `json:"faults,omitempty"`  // why it was not applied
+}
+
+// errDraining: the gate ends, and takes nothing any more.
+var errDraining = errors.New("draining: nothing is reloaded any more")
+
+// follow looks at the files of the credentials until ctx is done.
+func (p *process) follow(ctx context.Context) { p.watcher.Run(ctx, watch.Snapshot{}, p.changed) }
+
+// obey reloads on SIGHUP until ctx is done. One that comes in a drain finds nobody.
+func (p *process) obey(ctx context.Context, hangup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			p.reload() // what is wrong is in the log
+		}
+	}
+}
+
+// reload reads the configuration and everything that it names.
+func (p *process) reload() (any, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return nil, errDraining
+	}
+	if p.server.Load() != nil {
+		p.manager.reloading()
+		defer p.manager.serving()
+	}
+	r, err := read(p.path)
+	out := p.take(r, err, true)
+	p.watcher.SetPaths(credentialPaths(&p.files.loaded.Config))
+	return out, nil
+}
+
+// changed takes credentials that were read anew. What it is given first is what the
+// start has read, unless that has changed since.
+func (p *process) changed(fresh watch.Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	if len(p.wrong) == 0 && len(p.kinds(sources{fresh})) == 0 {
+		return
+	}
+	r, err := p.files.again(p.path, fresh)
+	p.take(r, err, false)
+}
+
+// take lets a reading apply, or says why not: in the log, in the metrics, and to who
+// has asked for it.
+func (p *process) take(r reading, err error, asked bool) outcome {
+	kinds := p.kinds(r.files)
+	var out outcome
+	if err == nil {
+		out.Cut, err = p.try(r)
+	}
+	if err != nil {
+		return p.complain(err)
+	}
+	for w := range p.wrong {
+		if w.kind != kindConfig {
+			kinds[w.kind] = true // it is right again
+		}
+	}
+	if asked {
+		kinds[kindConfig] = true
+	}
+	for kind := range kinds {
+		p.registry.Reload(kind, metrics.ResultOK)
+	}
+	p.wrong = nil
+	p.tell()
+	out.Applied, out.Changed = true, p.show()
+	p.log.Info("reloaded", "changed", strings.Join(out.Changed, " "))
+	if p.server.Load() == nil {
+		p.start()
+	}
+	return out
+}
+
+// kinds are those whose files hold something else than what was read last.
+func (p *process) kinds(files sources) map[string]bool {
+	kinds := map[string]bool{}
+	for _, f := range p.files.loaded.Config.CredentialFiles() {
+		now, nowErr := files.Read(f.Path)
+		before, beforeErr := p.files.files.Read(f.Path)
+		if !bytes.Equal(now, before) || (nowErr == nil) != (beforeErr == nil) {
+			kinds[kindOf(f.Key)] = true
+		}
+	}
+	return kinds
+}
+
+// try makes a gate of a reading and lets it take the place of the one before. On an
+// error that one stays.
+func (p *process) try(r reading) (cut []string, err error) {
+	if p.now == nil {
+		p.files = r // what is waited for is what the newest configuration names
+	}
+	next, err := build(r.loaded, parts{log: p.log, registry: p.registry, memory: p.memory, read: r.files.Read, before: p.now})
+	if err != nil {
+		return nil, err
+	}
+	if err := fixed(p.first, next.config); err != nil {
+		return nil, err
+	}
+	if s := p.server.Load(); s != nil {
+		cuts := s.WouldCut(next.settings)
+		if err := s.Apply(next.settings); err != nil {
+			return nil, err
+		}
+		cut = p.strict(next, cuts)
+	}
+	p.now, p.files = next, r
+	p.setLevel(next.config)
+	return cut, nil
+}
+
+// strict says whom a switch to strict cuts.
+func (p *process) strict(next *gate, cuts []proxy.Cut) (cut []string) {
+	if p.now.settings.Mode == next.settings.Mode || next.settings.Mode != proxy.Strict {
+		return nil
+	}
+	for _, c := range cuts {
+		cut = append(cut, c.String())
+		p.log.Warn("strict cuts a peer", "peer", c.Peer, "got", c.String(), "do", "harden it, or go back to permissive")
+	}
+	return cut
+}
+
+// fixed refuses what no running gate changes and proxy does not know of.
+func fixed(first, next *configs.Config) error {
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"admin.listen", first.Admin == next.Admin},
+		{"metrics.listen", first.Metrics == next.Metrics},
+		{"log.format", first.Log.Format == next.Log.Format},
+		{"gate.state_dir", first.Gate.StateDir == next.Gate.StateDir},
+		{"reload.interval", first.Reload.Interval == next.Reload.Interval},
+		{"reload.watch", first.Reload.Watch == next.Reload.Watch},
+	} {
+		if !f.same {
+			return &proxy.RestartError{Field: f.name}
+		}
+	}
+	return nil
+}
+
+// begin starts the gate, or says what it waits for.
+func (p *process) begin(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.complain(err)
+		return
+	}
+	p.tell()
+	p.show()
+	p.start()
+}
+
+// start brings up the first gate that is whole.
+func (p *process) start() {
+	server, err := proxy.New(p.now.settings)
+	if err != nil {
+		p.began <- &configError{err}
+		return
+	}
+	p.server.Store(server)
+	p.began <- server.Start(context.Background())
+}
+
+// end takes nothing any more; what is under way is over when it returns.
+func (p *process) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+}
+
+// moved returns when no reload is in progress.
+func (p *process) moved() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+}
+
+// tell logs what was read other than written and what should be looked at, each
+// once.
+func (p *process) tell() {
+	told := map[string]bool{}
+	for _, w := range p.now.warnings() {
+		if told[w] = true; !p.told[w] {
+			p.log.Warn("configuration", "warning", w)
+		}
+	}
+	for _, n := range p.now.loaded.Notes {
+		if told[n] = true; !p.told[n] {
+			p.log.Info("configuration", "note", n)
+		}
+	}
+	p.told = told
+}
+
+// credentialPaths are the files to look at.
+func credentialPaths(c *configs.Config) (paths []string) {
+	for _, f := range c.CredentialFiles() {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}

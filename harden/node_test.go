@@ -1,7 +1,6 @@
 package harden_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,31 +13,18 @@ import (
 	"math/big"
 	"net"
 	"reflect"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/replgate/replgate/configs"
 	"github.com/replgate/replgate/harden"
 	"github.com/replgate/replgate/internal/lab"
 	"github.com/replgate/replgate/internal/replica/standin"
-	"github.com/replgate/replgate/wire"
 )
 
 // node is one host of a site.
 type node struct {
-	id    uint8
-	place harden.Place
-
-	mu      sync.Mutex // what the traffic's watcher reads too
-	replica *standin.Node
-	end     context.CancelFunc
-	ended   chan error
-	life    uint32 // how often its replica was started
-	acks    []standin.Ack
-	gap     time.Duration // longest between two heartbeats, of the lives that are over
-
+	place    harden.Place
+	replica  *lab.Replica
 	gate     *lab.Gate
 	gates    int     // how often its gate was started
 	rejected float64 // frames, by gates that have ended
@@ -49,64 +35,9 @@ func load() standin.Load {
 	return standin.Load{Rate: 60, Messages: 2, Payload: 64, Metadata: 0.2, Offsets: 0.1, SignIns: 0.05}
 }
 
-// startReplica starts a stand-in as the Iggy configuration at path says: its
-// address, where the higher ids are, its timers.
-func (n *node) startReplica(path string, replicas int) error {
-	if n.replica != nil {
-		return fmt.Errorf("got replica %d started twice", n.id)
-	}
-	iggy, err := configs.LoadIggy(path, configs.Options{})
-	if err != nil {
-		return err
-	}
-	beat := iggy.Cluster.HeartbeatTimeout.Std()
-	c := standin.NodeConfig{Peers: map[uint8]string{}, Load: load(), Redial: 50 * time.Millisecond,
-		Config: standin.Config{ID: n.id, Replicas: uint8(replicas), Cluster: wire.ClusterIDOf(iggy.Cluster.Name), Seed: 1, Life: n.life, Groups: 3,
-			Timers: standin.Timers{Heartbeat: beat, Commit: beat / 10, ViewChange: beat / 10, ViewStatus: beat, Probe: beat / 10, Repair: beat / 5}}}
-	for _, entry := range iggy.Cluster.Nodes {
-		address := net.JoinHostPort(entry.IP, strconv.Itoa(entry.Ports.TCPReplica))
-		switch id := uint8(entry.ReplicaID); {
-		case id > n.id:
-			c.Peers[id] = address
-		case id == n.id:
-			if c.Listener, err = net.Listen("tcp", address); err != nil {
-				return err
-			}
-		}
-	}
-	replica, err := standin.NewNode(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- replica.Run(ctx) }()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.replica, n.end, n.ended = replica, cancel, ended
-	n.life++
-	return nil
-}
-
-// stopReplica ends the stand-in; one that has found a fault says so. What its
-// clients were told is done stays known.
-func (n *node) stopReplica() error {
-	if n.replica == nil {
-		return nil
-	}
-	n.end()
-	err := <-n.ended
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.acks = append(n.acks, n.replica.Acked()...)
-	n.gap = max(n.gap, n.replica.Status().HeartbeatGap)
-	n.replica = nil
-	return err
-}
-
 func (n *node) startGate(config string) (err error) {
 	if n.gate != nil {
-		return fmt.Errorf("got gate %d started twice", n.id)
+		return fmt.Errorf("got gate %d started twice", n.place.ID)
 	}
 	n.gate, err = lab.Start(binary, config)
 	n.gates++
@@ -120,7 +51,7 @@ func (n *node) stopGate() error {
 	}
 	err := n.count()
 	if stopped := n.gate.Stop(startTime); stopped != nil {
-		err = errors.Join(err, fmt.Errorf("gate %d: %w\n%s", n.id, stopped, n.gate.Log()))
+		err = errors.Join(err, fmt.Errorf("gate %d: %w\n%s", n.place.ID, stopped, n.gate.Log()))
 	}
 	n.gate = nil
 	return err
@@ -134,33 +65,20 @@ func (n *node) count() error {
 }
 
 // is returns why a service is not in a state.
-func (n *node) is(service string, want harden.State, replicas int) error {
+func (n *node) is(service string, want harden.State) error {
+	runs := n.gate != nil
+	if service == harden.Iggy {
+		runs = n.replica.Running()
+	}
 	switch {
-	case service == harden.Gate && want == harden.Stopped:
-		if n.gate != nil {
-			return errors.New("got a gate that runs")
-		}
+	case want == harden.Whole && service == harden.Iggy:
+		return n.replica.Whole()
+	case want == harden.Stopped && runs:
+		return fmt.Errorf("got %s, which runs", service)
+	case want == harden.Stopped:
 		return nil
-	case service == harden.Iggy && want == harden.Stopped:
-		if n.replica != nil {
-			return errors.New("got a replica that runs")
-		}
-		return nil
-	case service != harden.Iggy || want != harden.Whole:
-		return fmt.Errorf("got the state %s of %s, want one of the plan's", want, service)
-	case n.replica == nil:
-		return errors.New("got a replica that is stopped")
 	}
-	status := n.replica.Status()
-	if len(status.Links) != replicas-1 {
-		return fmt.Errorf("got links to %d, want %d of them", status.Links, replicas-1)
-	}
-	for _, g := range status.Groups {
-		if !g.Normal {
-			return fmt.Errorf("got group %x in a view change or recovering", g.Group)
-		}
-	}
-	return nil
+	return fmt.Errorf("got the state %q of %s, want one of the plan's", want, service)
 }
 
 // values holds a JSON text against what a condition says of it.

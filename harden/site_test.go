@@ -101,14 +101,14 @@ func newSite(replicas int, shared bool, within time.Duration) (*site, error) {
 	}
 	s.iggy = text
 	for i, place := range s.plan.Nodes {
-		s.nodes = append(s.nodes, &node{id: uint8(i), place: place})
+		s.nodes = append(s.nodes, &node{place: place, replica: &lab.Replica{ID: uint8(i), Load: load()}})
 		if err := os.MkdirAll(filepath.Dir(place.Iggy), 0o700); err != nil {
 			return s, err
 		}
 		if err := os.WriteFile(place.Iggy, []byte(text), 0o600); err != nil {
 			return s, err
 		}
-		if err := s.nodes[i].startReplica(place.Iggy, replicas); err != nil {
+		if err := s.nodes[i].replica.Start(place.Iggy); err != nil {
 			return s, err
 		}
 	}
@@ -140,7 +140,7 @@ func iggyFile(replicas int, address func(i int) (string, int)) string {
 func (s *site) close() error {
 	var failed []error
 	for _, n := range s.nodes {
-		failed = append(failed, n.stopReplica(), n.stopGate())
+		failed = append(failed, n.replica.Stop(), n.stopGate())
 	}
 	if s.traffic != nil {
 		s.traffic.stop()
@@ -215,7 +215,7 @@ func (s *site) hold(all []harden.Condition) error {
 	for _, c := range all {
 		var err error
 		if c.Service != "" {
-			err = s.nodes[c.Node].is(c.Service, c.State, len(s.nodes))
+			err = s.nodes[c.Node].is(c.Service, c.State)
 		} else {
 			key := strings.Join(c.Argv, "\x00")
 			out, ran := printed[key]
@@ -296,12 +296,12 @@ func (s *site) service(step harden.Step) error {
 	case step.Service.Name == harden.Gate:
 		return n.stopGate()
 	case step.Kind == harden.Start:
-		return n.startReplica(step.Service.Config, len(s.nodes))
+		return n.replica.Start(step.Service.Config)
 	}
 	for _, other := range s.nodes {
-		if other != n && other.replica == nil {
-			return fmt.Errorf("got replicas %d and %d stopped at once, want one at a time", n.id, other.id)
+		if other != n && !other.replica.Running() {
+			return fmt.Errorf("got replicas %d and %d stopped at once, want one at a time", n.place.ID, other.place.ID)
 		}
 	}
-	return n.stopReplica()
+	return n.replica.Stop()
 }

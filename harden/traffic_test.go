@@ -65,12 +65,10 @@ func (t *traffic) run(ctx context.Context) {
 }
 
 func (n *node) groups() []standin.GroupStatus {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.replica == nil {
-		return nil
+	if node := n.replica.Node(); node != nil {
+		return node.Status().Groups
 	}
-	return n.replica.Status().Groups
+	return nil
 }
 
 func (t *traffic) note(gap time.Duration) {
@@ -87,23 +85,23 @@ func (s *site) audit() (acked int, err error) {
 	gap := s.traffic.gap
 	s.traffic.mu.Unlock()
 	for _, n := range s.nodes {
-		n.replica.SetLoad(standin.Load{})
+		n.replica.Node().SetLoad(standin.Load{})
 	}
 	if err := s.agree(); err != nil {
 		return 0, err
 	}
 	var acks []standin.Ack
 	for _, n := range s.nodes {
-		acks = append(append(acks, n.acks...), n.replica.Acked()...)
-		gap = max(gap, n.gap, n.replica.Status().HeartbeatGap)
+		told, own := n.replica.Told()
+		acks, gap = append(acks, told...), max(gap, own)
 		if n.rejected != 0 {
-			err = errors.Join(err, fmt.Errorf("got %v frames rejected by gate %d, want none of honest replicas", n.rejected, n.id))
+			err = errors.Join(err, fmt.Errorf("got %v frames rejected by gate %d, want none of honest replicas", n.rejected, n.place.ID))
 		}
 	}
 	for _, a := range acks {
 		for _, n := range s.nodes {
-			if id, ok := n.replica.Identity(a.Group, a.Op); !ok || id != a.Identity {
-				return 0, fmt.Errorf("got another op %d of group %x at replica %d than clients were told", a.Op, a.Group, n.id)
+			if id, ok := n.replica.Node().Identity(a.Group, a.Op); !ok || id != a.Identity {
+				return 0, fmt.Errorf("got another op %d of group %x at replica %d than clients were told", a.Op, a.Group, n.place.ID)
 			}
 		}
 	}

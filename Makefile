@@ -43,8 +43,9 @@ race: ## all tests, fuzz seeds included, with the race detector
 	$(GO) test -race ./...
 
 .PHONY: soak
-soak: ## the long variants: 100,000 failing connections, thousands of strangers, stalls of half a minute
+soak: ## the long variants: 100,000 failing connections, thousands of strangers, stalls of half a minute, every wrong plan
 	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink' ./cmd/replgate
+	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'Mutants' ./harden
 
 # `go test -fuzz` takes one target of one package at a time.
 .PHONY: fuzz

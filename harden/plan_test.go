@@ -156,6 +156,21 @@ func gateConfig(t *testing.T, f File, n Place) configs.Config {
 	return l.Config
 }
 
+// The example is what a plan prints for replica 1 of the manual's cluster.
+func TestExample(t *testing.T) {
+	c := newCluster(t, apart(3)...)
+	c.Name, c.MaxMessageSize = "iggy-cluster", "64MiB"
+	want := ""
+	for _, s := range mustPlan(t, c, Options{}).steps() {
+		if s.Node == 1 && s.Files != nil {
+			want = s.Files[0].Contents
+		}
+	}
+	if got, err := os.ReadFile("../configs/examples/hardening.toml"); err != nil || string(got) != want {
+		t.Errorf("got another example (%v) than\n%s", err, want)
+	}
+}
+
 // A timer of Iggy's that is short, or another time to strict, are no reason for a
 // configuration that nothing can load.
 func TestGateTimers(t *testing.T) {

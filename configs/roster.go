@@ -160,11 +160,18 @@ type region struct {
 func (g *Iggy) region(i int, n Node, to netip.AddrPort) region {
 	at := "cluster.nodes" + index(i)
 	ip, port, id := g.at.places[at+".ip"], g.at.places[at+".ports.tcp_replica"], g.at.places[at+".replica_id"]
-	r := region{entry: i, from: g.lineStart(min(ip.key, port.key, id.key)), end: g.lineEnd(max(ip.end, port.end, id.end))}
+	r := region{entry: i, from: min(ip.key, port.key, id.key), end: max(ip.end, port.end, id.end)}
 	r.changes = []change{{ip.value, ip.end, quote(to.Addr().String())}, {port.value, port.end, strconv.Itoa(int(to.Port()))}}
-	if !g.rows[i].advertised {
+	advertised, written := g.at.places[at+".advertised_address"]
+	switch {
+	case g.rows[i].advertised:
+	case written: // as an empty string
+		r.from, r.end = min(r.from, advertised.key), max(r.end, advertised.end)
+		r.changes = append(r.changes, change{advertised.value, advertised.end, quote(n.IP)})
+	default:
 		r.changes = append(r.changes, change{ip.key, ip.key, "advertised_address = " + quote(n.IP) + g.separator(ip)})
 	}
+	r.from, r.end = g.lineStart(r.from), g.lineEnd(r.end)
 	return r
 }
 

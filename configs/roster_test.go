@@ -117,6 +117,7 @@ func TestMoveForms(t *testing.T) {
 		"lines": "cluster.nodes = [\n  { ip = \"10.0.1.5\", replica_id = 0, ports = { tcp_replica = 9090 } },\n" +
 			"  { replica_id = 1, ports = { tcp_replica = 9091 }, ip = \"10.0.1.5\" },\n]\n",
 		"crlf":     strings.ReplaceAll(plainIggy, "\n", "\r\n"),
+		"empty":    strings.Replace(plainIggy, "b.example", "", 1) + "advertised_address = \"\"\n",
 		"mark":     "\ufeff" + plainIggy,
 		"one line": "cluster.nodes=[{ip=\"10.0.1.5\",replica_id=1,ports.tcp_replica=9091},{replica_id=0,ports={tcp_replica=9090},ip=\"10.0.1.5\"}]",
 	} {

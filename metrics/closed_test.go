@@ -70,7 +70,7 @@ func touchAll(r *Registry, v string, command uint8) {
 	r.SecretProof(v, v)
 	r.PlaintextLink(v)
 	r.Reload(v, v)
-	r.Credentials([]Certificate{{Role: v, NotAfter: time.Unix(1, 0)}}, []Credential{{Kind: v, Fingerprint: v}})
+	r.Credentials([]Certificate{{Role: v, NotAfter: time.Unix(1, 0)}}, []Credential{{Kind: v, Fingerprint: v}}, done)
 }
 
 // junk is an address, a file name, bytes that are not UTF-8, or the end of a quoted string.

@@ -41,10 +41,14 @@ func newCredentials(s sets, c catalogue, peers func() map[string]time.Time) *cre
 		peerNotAfter: c.peerNotAfter.desc(), info: c.credentials.desc(), peers: peers}
 }
 
-func (c *credentials) use(certificates []Certificate, all []Credential) {
+func (c *credentials) use(certificates []Certificate, all []Credential, change func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := change(); err != nil {
+		return err
+	}
 	c.certificates, c.credentials = slices.Clone(certificates), slices.Clone(all)
+	return nil
 }
 
 // Describe implements prometheus.Collector.

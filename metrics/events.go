@@ -59,9 +59,10 @@ func (r *Registry) Reload(kind, result string) {
 }
 
 // Credentials shows what new handshakes use from now on. What is not in it is gone from the next scrape: a certificate
-// that is no longer in use must not keep an alarm up. The slices are not kept.
-func (r *Registry) Credentials(certificates []Certificate, credentials []Credential) {
-	r.credentials.use(certificates, credentials)
+// that is no longer in use must not keep an alarm up. The slices are not kept. change is what puts them in use, or
+// fails and leaves all as it was: a scrape meanwhile waits, so that none shows what handshakes no longer get.
+func (r *Registry) Credentials(certificates []Certificate, credentials []Credential, change func() error) error {
+	return r.credentials.use(certificates, credentials, change)
 }
 
 // WriteBlocked adds time that a pump waited for a reader to take bytes. It allocates nothing. A clock that ran

@@ -29,27 +29,30 @@ func (g *gate) inUse() map[string]string {
 	return all
 }
 
-// show tells the metrics what applies now, and returns the kinds that are others
-// than before.
-func (p *process) show() (changed []string) {
-	next := p.now.inUse()
+// change lets a gate take the place of the one before by apply, tells the metrics in
+// the same moment, and returns the kinds of credentials that are others than before.
+// On an error of apply all stays as it was.
+func (p *process) change(next *gate, apply func() error) (changed []string, err error) {
+	now, changes := next.inUse(), maps.Clone(p.inUse.changes)
 	for _, kind := range []string{"secret", "previous_secret", "certificate", "ca", "crl"} {
-		if next[kind] != p.inUse.now[kind] {
-			p.inUse.changes[kind]++
+		if now[kind] != p.inUse.now[kind] {
+			changes[kind]++
 			changed = append(changed, kind)
 		}
 	}
-	p.inUse.now = next
 	var credentials []metrics.Credential
-	for _, kind := range slices.Sorted(maps.Keys(next)) {
-		credentials = append(credentials, metrics.Credential{Kind: kind, Generation: p.inUse.changes[kind], Fingerprint: next[kind]})
+	for _, kind := range slices.Sorted(maps.Keys(now)) {
+		credentials = append(credentials, metrics.Credential{Kind: kind, Generation: changes[kind], Fingerprint: now[kind]})
 	}
 	var certificates []metrics.Certificate
-	if p.now.certs != nil {
-		for _, v := range p.now.certs.Validities() {
+	if next.certs != nil {
+		for _, v := range next.certs.Validities() {
 			certificates = append(certificates, metrics.Certificate{Role: v.Role, NotBefore: v.NotBefore, NotAfter: v.NotAfter})
 		}
 	}
-	p.registry.Credentials(certificates, credentials)
-	return changed
+	if err := p.registry.Credentials(certificates, credentials, apply); err != nil {
+		return nil, err
+	}
+	p.inUse = inUse{now, changes}
+	return changed, nil
 }

@@ -20,10 +20,10 @@ import (
 
 // outcome is what came of a reload, for whoever asked for it.
 type outcome struct {
-	Applied bool     `json:"applied"`
-	Changed []string `json:"changed,omitempty"` // the credentials that are others now
-	Cut     []string `json:"cut,omitempty"`     // whom a switch to strict cuts
-	Faults  []string `json:"faults,omitempty"`  // why it was not applied
+	Applied bool        `json:"applied"`
+	Changed []string    `json:"changed,omitempty"` // the credentials that are others now
+	Cut     []proxy.Cut `json:"cut,omitempty"`     // whom a switch to strict cuts
+	Faults  []string    `json:"faults,omitempty"`  // why it was not applied
 }
 
 // errDraining: the gate ends, and takes nothing any more.
@@ -82,7 +82,7 @@ func (p *process) take(r reading, err error, asked bool) outcome {
 	kinds := p.kinds(r.files)
 	var out outcome
 	if err == nil {
-		out.Cut, err = p.try(r)
+		out, err = p.try(r)
 	}
 	if err != nil {
 		return p.complain(err)
@@ -100,8 +100,10 @@ func (p *process) take(r reading, err error, asked bool) outcome {
 	}
 	p.wrong = nil
 	p.tell()
-	out.Applied, out.Changed = true, p.show()
 	p.log.Info("reloaded", "changed", strings.Join(out.Changed, " "))
+	for _, c := range out.Cut {
+		p.log.Warn("strict cuts a peer", "peer", c.Peer, "got", c.String(), "do", "harden it, or go back to permissive")
+	}
 	if p.server.Load() == nil {
 		p.start()
 	}
@@ -123,39 +125,35 @@ func (p *process) kinds(files sources) map[string]bool {
 
 // try makes a gate of a reading and lets it take the place of the one before. On an
 // error that one stays.
-func (p *process) try(r reading) (cut []string, err error) {
+func (p *process) try(r reading) (out outcome, err error) {
 	if p.now == nil {
 		p.files = r // what is waited for is what the newest configuration names
 	}
 	next, err := build(r.loaded, parts{log: p.log, registry: p.registry, memory: p.memory, read: r.files.Read, before: p.now})
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	if err := fixed(p.first, next.config); err != nil {
-		return nil, err
+		return out, err
 	}
-	if s := p.server.Load(); s != nil {
-		cuts := s.WouldCut(next.settings)
-		if err := s.Apply(next.settings); err != nil {
-			return nil, err
+	out.Changed, err = p.change(next, func() error {
+		s := p.server.Load()
+		if s == nil {
+			return nil
 		}
-		cut = p.strict(next, cuts)
+		cuts := s.WouldCut(next.settings)
+		err := s.Apply(next.settings)
+		if err == nil && p.now.settings.Mode == proxy.Permissive && next.settings.Mode == proxy.Strict {
+			out.Cut = cuts
+		}
+		return err
+	})
+	if err != nil {
+		return out, err
 	}
-	p.now, p.files = next, r
+	p.now, p.files, out.Applied = next, r, true
 	p.setLevel(next.config)
-	return cut, nil
-}
-
-// strict says whom a switch to strict cuts.
-func (p *process) strict(next *gate, cuts []proxy.Cut) (cut []string) {
-	if p.now.settings.Mode == next.settings.Mode || next.settings.Mode != proxy.Strict {
-		return nil
-	}
-	for _, c := range cuts {
-		cut = append(cut, c.String())
-		p.log.Warn("strict cuts a peer", "peer", c.Peer, "got", c.String(), "do", "harden it, or go back to permissive")
-	}
-	return cut
+	return out, nil
 }
 
 // fixed refuses what no running gate changes and proxy does not know of.
@@ -187,7 +185,6 @@ func (p *process) begin(err error) {
 		return
 	}
 	p.tell()
-	p.show()
 	p.start()
 }
 

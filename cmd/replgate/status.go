@@ -109,17 +109,23 @@ func printStatus(out io.Writer, st proxy.Status, asJSON bool, now time.Time) err
 		state = "draining"
 	}
 	fmt.Fprintf(w, "replica %d of %d, %s, %d connections\n", st.Replica, st.Replicas, state, st.Connections)
-	fmt.Fprintln(w, "PEER\tDIRECTION\tSECURITY\tAGE\tFRAMES IN\tOUT\tBYTES IN\tOUT\tDROPPED\tLAST FRAME\tLAST ENDING")
+	if st.Mode == proxy.Permissive {
+		fmt.Fprintf(w, "permissive, ready for strict: %v\n", st.StrictReady)
+		for _, n := range st.NotReady {
+			fmt.Fprintf(w, "not ready for strict: %v\n", n)
+		}
+	}
+	fmt.Fprintln(w, "PEER\tDIRECTION\tSECURITY\tIDENTITY\tAGE\tFRAMES IN\tOUT\tBYTES IN\tOUT\tDROPPED\tLAST FRAME\tLAST ENDING")
 	for _, p := range st.Peers {
 		last := "-"
 		if p.LastEnded != nil {
 			last = fmt.Sprintf("%s %s ago", p.LastEnding, age(now, *p.LastEnded))
 		}
 		if len(p.Links) == 0 {
-			fmt.Fprintf(w, "%d\t%s\t%s\tdown\t\t\t\t\t\t\t%s\n", p.Peer, p.Direction, p.Security, last)
+			fmt.Fprintf(w, "%d\t%s\t%s\t-\tdown\t\t\t\t\t\t\t%s\n", p.Peer, p.Direction, p.Security, last)
 		}
 		for _, l := range p.Links {
-			fmt.Fprintf(w, "%d\t%s\t%s>%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Peer, p.Direction, l.Near, l.Far, age(now, l.Since),
+			fmt.Fprintf(w, "%d\t%s\t%s>%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Peer, p.Direction, l.Near, l.Far, dash(l.Identity), age(now, l.Since),
 				l.In.Frames, l.Out.Frames, l.In.Bytes, l.Out.Bytes, l.In.Dropped+l.Out.Dropped, lastFrame(now, l), last)
 		}
 	}

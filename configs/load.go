@@ -144,6 +144,7 @@ func onLoopback(address string) bool {
 
 // document is one TOML file that the decoder has accepted.
 type document struct {
+	text  string
 	root  map[string]any
 	lines map[string]int
 }
@@ -160,7 +161,7 @@ func (l *loader) document(path, key string) (*document, *Fault) {
 		}
 		return nil, &f
 	}
-	doc := &document{}
+	doc := &document{text: string(b)}
 	if _, err := toml.Decode(string(b), &doc.root); err != nil {
 		f := syntaxFault(path, string(b), err)
 		return nil, &f

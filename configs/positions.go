@@ -14,8 +14,10 @@ import (
 // The document has been accepted by the decoder before: the scanner recognises,
 // it does not judge. On anything else it ends without a panic, with a part of
 // the keys.
-func keyLines(doc string) map[string]int {
-	s := &scanner{src: strings.TrimPrefix(doc, "\ufeff"), line: 1, lines: map[string]int{}, elems: map[string]int{}}
+func keyLines(doc string) map[string]int { return scan(doc).lines }
+
+func scan(doc string) *scanner {
+	s := &scanner{src: strings.TrimPrefix(doc, "\ufeff"), line: 1, lines: map[string]int{}, elems: map[string]int{}, places: map[string]place{}}
 	table := ""
 	for s.blank(); s.pos < len(s.src); s.blank() {
 		if s.src[s.pos] == '[' {
@@ -25,7 +27,7 @@ func keyLines(doc string) map[string]int {
 		}
 		s.until("\n") // the rest is white space or a comment
 	}
-	return s.lines
+	return s
 }
 
 type scanner struct {
@@ -33,6 +35,15 @@ type scanner struct {
 	pos, line int
 	lines     map[string]int
 	elems     map[string]int // array of tables → elements seen
+	places    map[string]place
+	depth     int // of inline tables
+}
+
+// place is where a pair stands in scanner.src: from its key's first byte to its
+// value's last.
+type place struct {
+	key, value, end int
+	inline          bool // inside an inline table, so no line of its own
 }
 
 // header reads [a.b] or [[a.b]] and returns the path that the keys below it have.
@@ -62,7 +73,7 @@ func (s *scanner) header() string {
 
 // pair reads key = value.
 func (s *scanner) pair(table string) {
-	path := table
+	path, at := table, place{key: s.pos, inline: s.depth > 0}
 	for _, p := range s.key() {
 		path = join(path, p)
 		s.mark(path)
@@ -71,7 +82,13 @@ func (s *scanner) pair(table string) {
 	if s.pos < len(s.src) && s.src[s.pos] == '=' {
 		s.pos++
 		s.spaces()
+		at.value = s.pos
 		s.value(path)
+		// What ends a number or a boolean may stand behind blanks.
+		at.end = len(strings.TrimRight(s.src[:s.pos], " \t\r\n"))
+		if _, ok := s.places[path]; !ok {
+			s.places[path] = at
+		}
 	}
 }
 
@@ -115,9 +132,11 @@ func (s *scanner) value(path string) {
 		}
 	case '{':
 		s.pos++
+		s.depth++
 		for s.item('}') {
 			s.pair(path)
 		}
+		s.depth--
 	default:
 		s.until(",]}#\n") // numbers, booleans, dates with a space inside
 	}

@@ -38,6 +38,7 @@ const standInsInstead = "needs a real Iggy; stand-ins dial through the gates in 
 // block is a fenced part of a page.
 type block struct {
 	page, language string
+	section        string // the heading of level two above it
 	line           int
 	lines          []string
 	reason         string // why it is not run
@@ -50,17 +51,19 @@ func blocks(t *testing.T, path string) (all []block) {
 		t.Fatal(err)
 	}
 	var open *block
-	reason := ""
+	reason, section := "", ""
 	for i, line := range strings.Split(string(text), "\n") {
 		fence, isFence := strings.CutPrefix(line, "```")
 		switch {
 		case isFence && open == nil:
-			open = &block{page: filepath.Base(path), language: fence, line: i + 1, reason: reason}
+			open = &block{page: filepath.Base(path), section: section, language: fence, line: i + 1, reason: reason}
 		case isFence:
 			all = append(all, *open)
 			open, reason = nil, ""
 		case open != nil:
 			open.lines = append(open.lines, line)
+		case strings.HasPrefix(line, "## "):
+			section = line[len("## "):]
 		case strings.HasPrefix(line, "*Not run by the tests: "):
 			reason = strings.TrimSuffix(strings.TrimPrefix(line, "*Not run by the tests: "), ".*")
 		case line != "":
@@ -83,6 +86,7 @@ type hosts struct {
 	dir     string
 	network string
 	loop    [3]string
+	plan    string // the net of a plan's addresses, empty where there is no plan
 	shells  [3]*shell
 }
 
@@ -135,7 +139,11 @@ func (h *hosts) there(i int, text string) string {
 
 // back is the other way.
 func (h *hosts) back(i int, text string) string {
-	return strings.NewReplacer(h.root(i)+"/etc/", "/etc/", h.network, hostAddresses, h.loop[i], loopAddresses).Replace(text)
+	text = strings.NewReplacer(h.root(i)+"/etc/", "/etc/", h.network, hostAddresses, h.loop[i], loopAddresses).Replace(text)
+	if h.plan != "" {
+		text = strings.ReplaceAll(text, h.plan, planLoopback)
+	}
+	return text
 }
 
 // shell is a bash that is told one command after another.
@@ -168,7 +176,7 @@ func (h *hosts) shell(i int) *shell {
 
 // run runs one command and returns what it printed and its exit code.
 func (s *shell) run(command string) (lines []string, code int, err error) {
-	const mark = "@@ "
+	const mark = "@@@ "
 	_, err = io.WriteString(s.in, command+"\n__code=$?; printf '\\n"+mark+"%d\\n' $__code; (exit $__code)\n")
 	for err == nil {
 		var line string
@@ -314,6 +322,7 @@ func needs(t *testing.T, programs ...string) {
 }
 
 // Every command of OPERATIONS, in order, on three hosts; see notRun for the rest.
+// One section has hosts of its own, see TestHardeningCommands.
 func TestOperationsCommands(t *testing.T) {
 	needs(t, "bash", "openssl", "curl")
 	h := newHosts(t)
@@ -322,6 +331,7 @@ func TestOperationsCommands(t *testing.T) {
 			t.Errorf("%s:%d: got the reason %q, want one of the test's list", b.page, b.line, b.reason)
 		}
 		switch {
+		case b.section == hardeningSection:
 		case b.language == "console" && b.reason == standInsInstead:
 			h.standIns()
 		case b.language == "console" && b.reason == "":

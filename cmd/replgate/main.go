@@ -109,7 +109,7 @@ func newRoot(std stdio) *cobra.Command {
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newRun(), newCheck(), newProbe(), newLab(), newStandIn(), newStatus(), newWait(), newReload(), newRotate(), newPeers(), newDecode(), newConfig(), newSecret(), newReasons(), newVersion(), newDocs())
+	root.AddCommand(newRun(), newCheck(), newProbe(), newHarden(), newLab(), newStandIn(), newStatus(), newWait(), newReload(), newRotate(), newPeers(), newDecode(), newConfig(), newSecret(), newReasons(), newVersion(), newDocs())
 	return root
 }
 

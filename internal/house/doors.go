@@ -23,7 +23,7 @@ func doors() []door {
 	pure := "rules live in pure code that anybody can test: the bytes are all it may know"
 	apart := "it is handed strings, bytes and functions, so that it can be read and replaced without the rest"
 	road := []string{"wire", "mac", "policy", "chaos", "consensus"}
-	all := append([]string{"proxy", "certs", "watch", "state", "metrics", "admin", "configs", "probe", "internal/replica", "internal/manual"}, road...)
+	all := append([]string{"proxy", "certs", "watch", "state", "metrics", "admin", "configs", "probe", "harden", "internal/replica", "internal/manual"}, road...)
 	return []door{
 		{"", nil, nil, "the top folder has no code that needs a room"},
 		{"wire", nil, nil, "it is the bytes; everything else stands on it"},
@@ -41,12 +41,13 @@ func doors() []door {
 			"it is the road and only the road: certificates, metrics and logging come in as small interfaces"},
 		{"probe", []string{"wire", "mac"}, []string{"certs", "internal/replica", "proxy", "policy"},
 			"it asks from outside, as another replica would: a gate's own code would believe the gate"},
+		{"harden", nil, []string{"configs", "internal/lab", "internal/replica"}, "a plan is data: it is handed a roster, and carries nothing out"},
 		{"internal/replica", []string{"wire", "mac", "certs"}, []string{"internal/tlspeer"},
 			"a stand-in for Iggy must not lean on the gate that it is there to test"},
 		{"internal/manual", []string{"configs"}, nil, "a page about the schema needs the schema and nothing else"},
 		{"internal/tlspeer", nil, []string{"certs"}, "a peer's TLS that shares code with ours would share its faults"},
 		{"internal/house", nil, nil, "it reads the rooms as text"},
-		{"internal/lab", []string{"internal/replica", "certs", "wire", "mac"}, nil, "it runs the program from outside, as a user would"},
+		{"internal/lab", []string{"internal/replica", "certs", "wire", "mac", "configs"}, nil, "it runs the program from outside, as a user would"},
 		{"internal/demo", append([]string{"internal/lab"}, all...), nil, "it stands where cmd stands"},
 		{"internal/bench", []string{"internal/replica", "certs", "wire", "mac"}, nil, "it runs the program from outside, beside others"},
 		{"cmd", append([]string{"internal/lab"}, all...), []string{"internal/lab", "internal/tlspeer"}, "build.go names every room; nothing else does"},
@@ -181,5 +182,5 @@ func checkPure(p packageInfo) (complaints []string) {
 
 // isPure tells the rooms without network, clock and randomness of their own.
 func isPure(room string) bool {
-	return slices.Contains([]string{"wire", "mac", "policy", "chaos", "consensus"}, room)
+	return slices.Contains([]string{"wire", "mac", "policy", "chaos", "consensus", "harden"}, room)
 }

@@ -53,6 +53,9 @@ func TestUnitStartsTheProgram(t *testing.T) {
 	if got, want := configs.Default().Admin.Listen, "unix:/run/"+one(t, keys, "RuntimeDirectory")+"/"; !strings.HasPrefix(got, want) {
 		t.Errorf("got admin socket %s, want it in the unit's own folder, %s", got, want)
 	}
+	if got := one(t, keys, "ExecReload"); got != "/bin/kill -HUP $MAINPID" {
+		t.Errorf("got ExecReload=%s, want the signal on which cmd/replgate reloads", got)
+	}
 	if one(t, keys, "Type") != "notify" || one(t, keys, "NotifyAccess") != "main" || one(t, keys, "KillSignal") != "SIGTERM" {
 		t.Error("got another type, access or signal, want what cmd/replgate/notify.go and run.go do")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,7 @@ func (g *gate) describe(w io.Writer) error {
 	p.line("memory: at most %d bytes a link = %s; %d links: %d bytes", bytes, formula, s.Replicas-1, bytes*(s.Replicas-1))
 	bytes, formula = s.HandshakeMemory()
 	p.line("memory before authentication: at most %d bytes = %s", bytes, formula)
-	for _, n := range g.loaded.Notes {
+	for _, n := range append(g.loaded.Notes, g.tokens()...) {
 		p.line("note: %s", n)
 	}
 	for _, warning := range g.warnings() {
@@ -63,6 +64,23 @@ func (g *gate) describe(w io.Writer) error {
 	}
 	p.line("ok")
 	return failure(p.err)
+}
+
+// tokens notes what moving the secret out of Iggy takes from it (§8.2): without
+// cluster.auth Iggy has no source for the key of its HTTP tokens.
+func (g *gate) tokens() []string {
+	s := &g.settings
+	near := func(p proxy.Peer) bool {
+		if p.ID < s.Local {
+			return s.UpstreamSecurity == proxy.Plaintext
+		}
+		return s.EgressSecurity == proxy.Plaintext
+	}
+	if s.Keys == nil || slices.ContainsFunc(s.Peers, func(p proxy.Peer) bool { return !near(p) }) {
+		return nil
+	}
+	return []string{"Iggy speaks plaintext to this gate, so its own cluster.auth is off and gives its HTTP tokens no key: " +
+		"set encoding_secret and decoding_secret of [http.jwt] in every Iggy, or a token is valid on one node only"}
 }
 
 // printer keeps the first error of many writes.

@@ -25,8 +25,8 @@ import (
 // reason stands above the block, for the reader.
 func notRun() map[string]string {
 	return map[string]string{
-		"needs root":             "installs a package, or captures packets",
-		"needs root and systemd": "the unit has tests of its own, in deploy",
+		"needs root": "installs a package, or captures packets",
+		gateInstead:  "the unit has tests of its own, in deploy",
 		"needs a real Iggy; stand-ins dial through the gates in its place": "this project builds none",
 	}
 }
@@ -34,6 +34,9 @@ func notRun() map[string]string {
 // standInsInstead is the one of them that has to happen all the same for the rest
 // to make sense.
 const standInsInstead = "needs a real Iggy; stand-ins dial through the gates in its place"
+
+// gateInstead is another one.
+const gateInstead = "needs root and systemd; a gate in the background stands for the service"
 
 // block is a fenced part of a page.
 type block struct {
@@ -334,6 +337,9 @@ func TestOperationsCommands(t *testing.T) {
 		case b.section == hardeningSection:
 		case b.language == "console" && b.reason == standInsInstead:
 			h.standIns()
+		case b.language == "console" && b.reason == gateInstead:
+			h.session(block{page: b.page, line: b.line, lines: []string{
+				"iggy-1$ replgate run --config /etc/replgate/replgate.toml 2>> gate.log &", "iggy-1$ replgate wait --ready"}})
 		case b.language == "console" && b.reason == "":
 			h.session(b)
 		case b.language == "toml":

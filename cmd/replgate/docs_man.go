@@ -21,10 +21,10 @@ func exitCodes() []string {
 		exitOK:       "all is well",
 		exitFailure:  "it failed while it ran",
 		exitUsage:    "wrong usage",
-		exitConfig:   "the configuration, or a file that it names, cannot be used",
-		exitFault:    "a probe or an online check found a fault",
+		exitConfig:   "the configuration, or a file that it names, cannot be used, or a running gate refuses it",
+		exitFault:    "a probe or an online check found a fault, or the next step of a rotation may cut a link",
 		exitDeadline: "links had to be cut inside a frame at the deadline of a shutdown",
-		exitNotReady: "the gate was not ready in time",
+		exitNotReady: "the gate was not ready, or a step not safe, in time",
 	}
 }
 

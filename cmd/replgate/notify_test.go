@@ -103,18 +103,45 @@ func TestNotify(t *testing.T) {
 			t.Fatalf("got %q, want a sign of life", got)
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	got := next()
-	for got == "WATCHDOG=1" {
-		got = next()
-	}
-	if got != "STOPPING=1\nSTATUS=draining" {
-		t.Errorf("got %q, want stopping", got)
+	for _, c := range []struct {
+		signal syscall.Signal
+		want   []string
+	}{
+		{syscall.SIGHUP, []string{"RELOADING=1\nSTATUS=reloading", "READY=1\nSTATUS=serving"}},
+		{syscall.SIGTERM, []string{"STOPPING=1\nSTATUS=draining"}},
+	} {
+		if err := cmd.Process.Signal(c.signal); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			got := next()
+			for got == "WATCHDOG=1" {
+				got = next()
+			}
+			if got != want {
+				t.Errorf("got %q after %v, want %q", got, c.signal, want)
+			}
+		}
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("got %v, want exit 0", err)
+	}
+}
+
+// TestNotifyWhileWaiting: a gate whose secret is not there yet tells the manager so,
+// and does not call itself ready before it has come.
+func TestNotifyWhileWaiting(t *testing.T) {
+	socket, next := manager(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	gateUnder(t, "NOTIFY_SOCKET="+socket, "REPLGATE_CLUSTER_AUTH_ENABLED=true", "REPLGATE_CLUSTER_AUTH_SHARED_SECRET_FILE="+secret, "REPLGATE_RELOAD_INTERVAL=20ms")
+	if got := next(); !strings.HasPrefix(got, "STATUS=not ready: secret_missing: ") {
+		t.Fatalf("got %q, want what it waits for", got)
+	}
+	if err := os.WriteFile(secret, []byte(secretOne), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(); got != "READY=1\nSTATUS=serving" {
+		t.Errorf("got %q, want ready", got)
 	}
 }
 

@@ -62,14 +62,15 @@ func (p *process) reload() (any, error) {
 }
 
 // changed takes credentials that were read anew. What it is given first is what the
-// start has read, unless that has changed since.
+// start has read already, unless that has changed since.
 func (p *process) changed(fresh watch.Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
 		return
 	}
-	if len(p.wrong) == 0 && len(p.kinds(sources{fresh})) == 0 {
+	known := !p.looked || len(p.wrong) == 0 // what was read last is what p.files holds
+	if p.looked = true; known && len(p.kinds(sources{fresh})) == 0 {
 		return
 	}
 	r, err := p.files.again(p.path, fresh)

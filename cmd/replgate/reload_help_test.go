@@ -188,6 +188,8 @@ type vaultStage struct {
 	ca    *authority
 	first credential // the gate's
 	mine  credential // the caller's
+
+	socket string // admin
 }
 
 const callerSerial = 500_000
@@ -221,7 +223,8 @@ func prepareOnVault(t *testing.T, o stageOptions, hops int) *vaultStage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(short) })
-	s.edit(`listen = ""`, fmt.Sprintf(`listen = "unix:%s/s"`, short))
+	s.socket = filepath.Join(short, "s")
+	s.edit(`listen = ""`, fmt.Sprintf(`listen = "unix:%s"`, s.socket))
 	s.show(s.mine)
 	return s
 }
@@ -295,10 +298,10 @@ func (s *stage) reloads(kind, result string) int {
 }
 
 // control runs a command against the stage's gate.
-func (s *stage) control(args ...string) (code int, out string) {
+func (s *vaultStage) control(args ...string) (code int, out string) {
 	s.t.Helper()
 	var stdout, stderr strings.Builder
-	code = run(s.t.Context(), append(args, "--config", s.path), stdio{nil, &stdout, &stderr})
+	code = run(s.t.Context(), append(args, "--socket", s.socket), stdio{nil, &stdout, &stderr})
 	return code, stdout.String() + stderr.String()
 }
 

@@ -80,13 +80,14 @@ type process struct {
 
 	first *configs.Config // what needs a restart is as it says
 
-	mu    sync.Mutex      // one reload at a time
-	ended bool            // nothing is taken any more
-	now   *gate           // what applies; nil until the first one that is whole
-	files reading         // what it was made of, or what is waited for
-	inUse inUse           // of now
-	wrong map[wrong]bool  // that has been logged and is still there
-	told  map[string]bool // warnings and notes of now
+	mu     sync.Mutex      // one reload at a time
+	ended  bool            // nothing is taken any more
+	now    *gate           // what applies; nil until the first one that is whole
+	files  reading         // what it was made of, or what is waited for
+	inUse  inUse           // of now
+	looked bool            // the watcher has looked once
+	wrong  map[wrong]bool  // that has been logged and is still there
+	told   map[string]bool // warnings and notes of now
 }
 
 // newProcess makes what does not change any more: where it logs to, and the sets

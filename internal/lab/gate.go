@@ -32,6 +32,8 @@ type Config struct {
 	Near, Far string
 	PKI       replica.PKI
 	Secret    string
+	// SecretFile and PreviousFile are files in place of Secret, for rotations.
+	SecretFile, PreviousFile string
 	// Cluster is the cluster's name.
 	Cluster string
 	// Peer is where a peer is found; its gate by default.
@@ -47,8 +49,10 @@ type Config struct {
 const gateTOML = `[cluster]
 name = "{{.Cluster}}"
 [cluster.auth]
-shared_secret = "{{.Secret}}"
-[cluster.tls]
+{{if .SecretFile}}shared_secret_file = "{{.SecretFile}}"
+previous_shared_secret_file = "{{.PreviousFile}}"
+{{else}}shared_secret = "{{.Secret}}"
+{{end}}[cluster.tls]
 cert_file = "{{.PKI.Cert}}"
 key_file = "{{.PKI.Key}}"
 ca_file = "{{.PKI.CA}}"

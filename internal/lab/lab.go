@@ -31,6 +31,8 @@ type Plan struct {
 	Net Net
 	// Dialed is where stand-in i dials j; its gate by default.
 	Dialed func(i, j int) string
+	// Gate may change what gate i is told.
+	Gate func(i int, c *Config)
 	// Complaints is where stand-ins and servers write what is wrong.
 	Complaints io.Writer
 }
@@ -83,6 +85,9 @@ func (l *Lab) Socket(i int) string { return filepath.Join(l.Dir, fmt.Sprintf("ga
 // StartGate starts gate i, at first or again.
 func (l *Lab) StartGate(i int) error {
 	c := Config{Net: l.Net, ID: i, Replicas: l.Replicas, Near: l.Near, Far: l.Far, PKI: l.PKI, Secret: l.Secret, Admin: "unix:" + l.Socket(i)}
+	if l.Gate != nil {
+		l.Gate(i, &c)
+	}
 	path, err := c.Write(l.Dir)
 	if err != nil {
 		return err

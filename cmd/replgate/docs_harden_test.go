@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ const (
 // program in the place of systemctl asks for them over a socket.
 type units struct {
 	h       *hosts
-	all     *[]*units // of all hosts
+	all     *[]*units   // of all hosts
+	turn    *sync.Mutex // one request at a time
 	id      int
 	replica *lab.Replica
 	gate    *lab.Gate
@@ -40,6 +42,7 @@ func (h *hosts) hardening(loopback string) []*units {
 	h.t.Helper()
 	h.plan = loopback
 	var all []*units
+	turn := new(sync.Mutex)
 	for i := range h.shells {
 		root := h.root(i)
 		h.program(i, "replgate", fmt.Sprintf(`case "$1" in
@@ -51,7 +54,7 @@ exec %[1]s "$@"`, replgateBinary, root, loopback))
 		h.program(i, "install", `exec /usr/bin/install $(echo "$*" | sed 's/-o replgate -g replgate//')`)
 		socket := filepath.Join(root, "units.sock")
 		h.program(i, "systemctl", fmt.Sprintf(`exec curl -sS --fail-with-body --unix-socket %s "http://units/$(echo "$*" | tr ' ' +)"`, socket))
-		u := &units{h: h, all: &all, id: i, replica: &lab.Replica{ID: uint8(i), Load: standin.Load{Rate: 20, Messages: 1, Payload: 16, Metadata: 0.2}}}
+		u := &units{h: h, all: &all, turn: turn, id: i, replica: &lab.Replica{ID: uint8(i), Load: standin.Load{Rate: 20, Messages: 1, Payload: 16, Metadata: 0.2}}}
 		ln, err := net.Listen("unix", socket)
 		h.check(err)
 		server := &http.Server{Handler: u}
@@ -67,6 +70,8 @@ exec %[1]s "$@"`, replgateBinary, root, loopback))
 
 // ServeHTTP is systemctl, as far as a plan uses it.
 func (u *units) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.turn.Lock()
+	defer u.turn.Unlock()
 	var err error
 	switch words := strings.TrimPrefix(r.URL.Path, "/"); words {
 	case "start+iggy-server":
@@ -115,6 +120,8 @@ func (u *units) linked() error {
 }
 
 func (u *units) end() {
+	u.turn.Lock()
+	defer u.turn.Unlock()
 	if err := u.replica.Stop(); err != nil {
 		u.h.t.Errorf("replica %d: %v", u.id, err)
 	}

@@ -24,6 +24,7 @@ func (m *maker) gateTOML(i int) string {
 	line("# are those of Iggy's own configuration and must stay so.")
 	line("[cluster]\nname = %s\nheartbeat_timeout = %s", quote(c.Name), quote(c.Heartbeat.String()))
 	line("\n[cluster.auth]\nenabled = true\nshared_secret_file = %s", quote(p.SecretFile))
+	line("previous_shared_secret_file = %s", quote(p.PreviousFile)) // none is there before the first rotation
 	line("\n[cluster.tls]\nenabled = true\ncert_file = %s\nkey_file = %s\nca_file = %s", quote(p.CertFile), quote(p.KeyFile), quote(p.CAFile))
 	for id, n := range c.Nodes {
 		line("\n[[cluster.nodes]]")

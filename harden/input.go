@@ -139,7 +139,7 @@ func places(c Cluster, o Options, shared bool) []Place {
 		here := func(template string) string { return strings.ReplaceAll(template, placeholder, strconv.Itoa(i)) }
 		etc := here(o.Etc)
 		p := Place{ID: i, Name: cmp.Or(n.Name, "replica-"+strconv.Itoa(i)), Address: n.Address, Behind: at(i), Egress: map[int]netip.AddrPort{},
-			Gate: etc + "/replgate.toml", Iggy: here(o.Iggy), Socket: here(o.Run) + "/admin.sock", SecretFile: etc + "/secret",
+			Gate: etc + "/replgate.toml", Iggy: here(o.Iggy), Socket: here(o.Run) + "/admin.sock", SecretFile: etc + "/secret", PreviousFile: etc + "/previous",
 			CertFile: etc + "/tls/tls.crt", KeyFile: etc + "/tls/tls.key", CAFile: etc + "/tls/ca.crt", StateDir: here(o.State),
 			Metrics: here(o.Metrics), iggyUnit: here(o.IggyUnit), gateUnit: here(o.GateUnit)}
 		for j := i + 1; j < len(c.Nodes); j++ {

@@ -40,10 +40,12 @@ type Place struct {
 	Socket     string                 `json:"socket"` // of the gate, for status, reload and reset
 	Metrics    string                 `json:"metrics"`
 	SecretFile string                 `json:"secret_file"`
-	CertFile   string                 `json:"cert_file"`
-	KeyFile    string                 `json:"key_file"`
-	CAFile     string                 `json:"ca_file"`
-	StateDir   string                 `json:"state_dir"`
+	// PreviousFile is where a rotation will put a previous secret.
+	PreviousFile string `json:"previous_secret_file"`
+	CertFile     string `json:"cert_file"`
+	KeyFile      string `json:"key_file"`
+	CAFile       string `json:"ca_file"`
+	StateDir     string `json:"state_dir"`
 	// Back is the number of the step at which the way back of this node begins,
 	// also when the nodes after it in the phase harden are still as they were. If
 	// one of its own steps failed, the Before of that first one need not hold, and

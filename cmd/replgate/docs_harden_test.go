@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,13 +15,19 @@ import (
 	"github.com/replgate/replgate/internal/replica/standin"
 )
 
-// hardeningSection of OPERATIONS is a cluster of its own.
-const hardeningSection = "Hardening a running cluster"
+// hardeningSection of OPERATIONS is a cluster of its own; newSection is where it
+// points for secret and certificates.
+const (
+	hardeningSection = "Hardening a running cluster"
+	newSection       = "A new cluster, step by step"
+)
 
 // units are the services of a host: a stand-in for its Iggy, and its gate. A
 // program in the place of systemctl asks for them over a socket.
 type units struct {
 	h       *hosts
+	all     *[]*units   // of all hosts
+	turn    *sync.Mutex // one request at a time
 	id      int
 	replica *lab.Replica
 	gate    *lab.Gate
@@ -35,6 +42,7 @@ func (h *hosts) hardening(loopback string) []*units {
 	h.t.Helper()
 	h.plan = loopback
 	var all []*units
+	turn := new(sync.Mutex)
 	for i := range h.shells {
 		root := h.root(i)
 		h.program(i, "replgate", fmt.Sprintf(`case "$1" in
@@ -46,7 +54,7 @@ exec %[1]s "$@"`, replgateBinary, root, loopback))
 		h.program(i, "install", `exec /usr/bin/install $(echo "$*" | sed 's/-o replgate -g replgate//')`)
 		socket := filepath.Join(root, "units.sock")
 		h.program(i, "systemctl", fmt.Sprintf(`exec curl -sS --fail-with-body --unix-socket %s "http://units/$(echo "$*" | tr ' ' +)"`, socket))
-		u := &units{h: h, id: i, replica: &lab.Replica{ID: uint8(i), Load: standin.Load{Rate: 20, Messages: 1, Payload: 16, Metadata: 0.2}}}
+		u := &units{h: h, all: &all, turn: turn, id: i, replica: &lab.Replica{ID: uint8(i), Load: standin.Load{Rate: 20, Messages: 1, Payload: 16, Metadata: 0.2}}}
 		ln, err := net.Listen("unix", socket)
 		h.check(err)
 		server := &http.Server{Handler: u}
@@ -62,6 +70,8 @@ exec %[1]s "$@"`, replgateBinary, root, loopback))
 
 // ServeHTTP is systemctl, as far as a plan uses it.
 func (u *units) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.turn.Lock()
+	defer u.turn.Unlock()
 	var err error
 	switch words := strings.TrimPrefix(r.URL.Path, "/"); words {
 	case "start+iggy-server":
@@ -81,13 +91,19 @@ func (u *units) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// start returns when the replica is whole, so that the page need not wait.
+// start returns when the replica is whole and every gate has its links, so that the
+// page need not wait: a plaintext replica takes a link for up before it is proven.
 func (u *units) start() error {
 	if err := u.replica.Start(filepath.Join(u.h.root(u.id), "etc/iggy/config.toml")); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(ioTimeout); ; {
 		err := u.replica.Whole()
+		for _, other := range *u.all {
+			if err == nil && other.gate != nil {
+				err = other.linked()
+			}
+		}
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
@@ -95,7 +111,17 @@ func (u *units) start() error {
 	}
 }
 
+func (u *units) linked() error {
+	samples, err := lab.Scrape(fmt.Sprintf("%s%d.250:9464", u.h.plan, u.id))
+	if up := samples.Sum("replgate_links"); err == nil && int(up) != len(u.h.shells)-1 {
+		err = fmt.Errorf("got %v links through gate %d, want all", up, u.id)
+	}
+	return err
+}
+
 func (u *units) end() {
+	u.turn.Lock()
+	defer u.turn.Unlock()
 	if err := u.replica.Stop(); err != nil {
 		u.h.t.Errorf("replica %d: %v", u.id, err)
 	}
@@ -115,7 +141,7 @@ func TestHardeningCommands(t *testing.T) {
 	pages := blocks(t, filepath.Join(docsDir, "OPERATIONS.md"))
 	for _, b := range pages {
 		text := strings.Join(b.lines, "\n")
-		if b.language == "console" && b.reason == "" && b.section != hardeningSection &&
+		if b.language == "console" && b.reason == "" && b.section == newSection &&
 			(strings.Contains(text, "> /etc/replgate/secret") || strings.Contains(text, "openssl x509") || strings.Contains(text, "scp -q")) {
 			h.session(b)
 		}

@@ -233,20 +233,28 @@ func TestWatchdogNeedsProgress(t *testing.T) {
 	})
 }
 
-// TestLogPath: a write that does not return is a log that is stuck.
-func TestLogPath(t *testing.T) {
+// TestVitalsThatAreStuck: a write that does not return is a log that is stuck, and a
+// reload that does not end is one too (T53).
+func TestVitalsThatAreStuck(t *testing.T) {
 	r, w := io.Pipe()
-	l := &logPath{to: w}
-	l.moved()
-	go l.Write([]byte("line\n"))
-	io.ReadFull(r, make([]byte, 1)) // it is inside the write now
-	moved := make(chan struct{})
-	go func() { l.moved(); close(moved) }()
-	select {
-	case <-moved:
-		t.Error("got a log that moves, want one that is stuck in a write")
-	case <-time.After(50 * time.Millisecond):
+	p := &process{out: &logPath{to: w}}
+	for name, c := range map[string]struct{ moved, stick, free func() }{
+		"the log": {p.out.moved, func() {
+			go p.out.Write([]byte("line\n"))
+			io.ReadFull(r, make([]byte, 1)) // it is inside the write now
+		}, func() { io.ReadFull(r, make([]byte, 4)) }},
+		"a reload": {p.moved, p.mu.Lock, p.mu.Unlock},
+	} {
+		c.moved()
+		c.stick()
+		moved := make(chan struct{})
+		go func() { c.moved(); close(moved) }()
+		select {
+		case <-moved:
+			t.Errorf("%s: got an answer, want none while it is stuck", name)
+		case <-time.After(50 * time.Millisecond):
+		}
+		c.free()
+		<-moved
 	}
-	io.ReadFull(r, make([]byte, 4))
-	<-moved
 }

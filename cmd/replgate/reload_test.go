@@ -36,6 +36,7 @@ func TestRotationsAreNeverMissed(t *testing.T) {
 			t.Parallel()
 			s := raiseOnVault(t, stageOptions{id: 1, replicas: 2, far: "tls", extra: c.reload}, c.hops)
 			var took []time.Duration
+			before := residentMemory(t, s.pid)
 			for serial := int64(2); serial <= int64(c.swaps); serial++ {
 				next := s.ca.leaf(serial, s.id, s.net.Hosts())
 				s.vault.put(map[string][]byte{"tls.crt": next.cert, "tls.key": next.key})
@@ -54,6 +55,9 @@ func TestRotationsAreNeverMissed(t *testing.T) {
 			}
 			if s.reloads("secret", "ok") != 0 {
 				t.Error("got a reload of the secret, which never changed")
+			}
+			if grown := residentMemory(t, s.pid) - before; grown > strangersMemory {
+				t.Errorf("got %d MiB more after %d reloads, want at most %d MiB", grown>>20, c.swaps, strangersMemory>>20)
 			}
 		})
 	}
@@ -81,6 +85,22 @@ func (s *vaultStage) awaitServed(serial int64, next credential) time.Duration {
 		if got > playLimit {
 			s.t.Fatalf("got leaf %v after %v, want %d:\n%s", leaf.SerialNumber, got, serial, tail(s.gate.Log(), 5))
 		}
+	}
+}
+
+// Certificate, chain and key in one file are one credential as well.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	o := stageOptions{id: 1, replicas: 2, far: "tls"}
+	s := prepareOnVault(t, o, 0)
+	bundle := func(c credential) []byte { return append(slices.Clone(c.key), c.cert...) }
+	s.vault.put(map[string][]byte{"secret": []byte(secretOne), "tls.crt": bundle(s.first), "tls.key": nil})
+	s.edit(s.vault.path("tls.key"), s.vault.path("tls.crt"))
+	s.start(o)
+	for serial := int64(2); serial < 6; serial++ {
+		next := s.ca.leaf(serial, 1, s.net.Hosts())
+		s.vault.put(map[string][]byte{"tls.crt": bundle(next)})
+		s.awaitServed(serial, next)
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -122,7 +123,11 @@ func (n *native) serve(c *net.TCPConn) {
 	case kind == "tls" && now.silent:
 		rest(c) // it waits for the rest of a frame, or the end
 		return
-	case kind == "tls" || now.plain == proxy.TLS:
+	case kind == "tls": // with part of it unread: a reset
+		c.Close()
+		return
+	case now.plain == proxy.TLS: // an end
+		io.ReadFull(c, first)
 		c.Close()
 		return
 	}

@@ -117,6 +117,17 @@ func TestPermissiveSilentAcceptor(t *testing.T) {
 	}
 }
 
+// A psk peer that sends something else than its Challenge does not become a
+// plaintext one.
+func TestPermissiveFrameInPlaceOfProof(t *testing.T) {
+	t.Parallel()
+	g := permissive(t, hasty)
+	n := g.native(g.only(proxy.PSK))
+	g.over(n.link())
+	n.turn(tongue{plain: proxy.Plaintext, speaks: func(c *replica.Conn) { c.Write(commit(2, 1)) }})
+	n.refused("hello_command", "nonce", "tls", "nonce")
+}
+
 // Where neither TLS nor a Challenge comes from a peer that has proved its MAC, the
 // near leg is told no within its time.
 func TestPermissiveSilentToTheEnd(t *testing.T) {
@@ -232,12 +243,18 @@ func TestPermissivePeerChanges(t *testing.T) {
 		}
 		g.over(e)
 	}
-	if err := g.server.ResetPeer(g.higher()); err != nil {
-		t.Fatal(err)
-	}
 	n.turn(g.only(proxy.Plaintext))
-	g.over(n.link())
-	g.wantFar(proxy.Plaintext)
+	n.heard()
+	for range 2 { // the second time, what the first has found is forgotten
+		if err := g.server.ResetPeer(g.higher()); err != nil {
+			t.Fatal(err)
+		}
+		g.over(n.link())
+		g.wantFar(proxy.Plaintext)
+		if got, want := n.heard(), []string{"tls", "nonce"}; !slices.Equal(got, want) {
+			t.Errorf("after a reset: spoken to in %q, want %q", got, want)
+		}
+	}
 	n.turn(both)
 	n.heard()
 	g.over(n.link())
@@ -316,6 +333,12 @@ func TestPermissiveFaultsDoNotFallBack(t *testing.T) {
 			n.tls.TLS.NextProtos = []string{"h2"}
 			return n
 		}, "tls_alpn", []string{"tls"}},
+		{"an end behind the beginning of a record", func(g *gate) tongue {
+			return tongue{plain: proxy.Plaintext, rude: func(c *replica.Conn) { c.TCP.Write([]byte{0x16, 3, 3, 0, 122}); c.TCP.CloseWrite() }}
+		}, "tls_alert", []string{"tls"}},
+		{"silence behind the beginning of a record", func(g *gate) tongue {
+			return tongue{plain: proxy.Plaintext, rude: func(c *replica.Conn) { c.TCP.Write([]byte{0x16, 3, 3, 0, 122}); rest(c) }}
+		}, "tls_timeout", []string{"tls"}},
 		{"another secret without TLS", func(g *gate) tongue { return tongue{plain: "stranger"} }, "mac_mismatch", []string{"tls", "nonce"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -421,6 +444,28 @@ func TestPermissiveNoDowngrade(t *testing.T) {
 			}
 			g.wantAfter(n, proxy.Plaintext, [2]string{})
 		})
+	}
+}
+
+// Strict mode remembers too, and only peers: what the local replica proves says
+// nothing about them.
+func TestProofsAreOfPeers(t *testing.T) {
+	dir := t.TempDir()
+	g := start(t, spec{near: proxy.TLS, far: proxy.PSK, change: remembering(t, dir)})
+	for _, e := range []ends{g.openIngress(), g.openEgress()} {
+		g.over(e)
+	}
+	if err := g.shutdown(patience); err != nil {
+		t.Fatal(err)
+	}
+	memory, _, err := state.Open(dir, proxy.PSK, proxy.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range []proxy.Security{proxy.PSK, "", proxy.PSK} {
+		if got := memory.Proved(uint8(id)); got != want {
+			t.Errorf("replica %d: got %q kept, want %q", id, got, want)
+		}
 	}
 }
 

@@ -112,14 +112,11 @@ func (s *search) run(ctx context.Context) (*leg, *refusal) {
 	s.known = before.security
 	if s.known != "" && time.Since(before.tried) < findingTime {
 		l, r := s.plain(ctx, s.known == Plaintext && s.target.security == TLS)
-		switch {
-		case r == nil && l.security == s.target.security:
-			s.server.findings.forget(s.target.replica)
+		if r == nil {
 			return l, nil
-		case r == nil:
-			return l, nil
-		case !r.otherwise() || ctx.Err() != nil:
-			s.server.findings.doubt(s.target.replica)
+		}
+		s.server.findings.doubt(s.target.replica)
+		if !r.otherwise() || ctx.Err() != nil {
 			return nil, r
 		}
 		s.known = ""
@@ -127,18 +124,12 @@ func (s *search) run(ctx context.Context) (*leg, *refusal) {
 	tried := time.Now()
 	if s.target.security == TLS {
 		l, r := s.tls(ctx)
-		if r == nil {
-			s.server.findings.forget(s.target.replica)
-		}
 		if r == nil || !r.absent || ctx.Err() != nil {
 			return l, r
 		}
 	}
 	l, r := s.plain(ctx, false)
-	switch {
-	case r != nil, l.security == s.target.security:
-		s.server.findings.forget(s.target.replica)
-	case s.server.findings.put(s.target.replica, finding{l.security, tried}):
+	if r == nil && l.security != s.target.security && s.server.findings.put(s.target.replica, finding{l.security, tried}) {
 		s.log.Info("peer found weaker than strict asks", "found", string(l.security), "strict", string(s.target.security))
 	}
 	return l, r
@@ -166,13 +157,10 @@ func (s *search) tls(ctx context.Context) (*leg, *refusal) {
 	}
 	s.connected = true
 	if first.Err() != nil {
-		// A lost SYN is sent again after a second. That says nothing about TLS,
-		// and nothing weaker is tried because of it.
-		first = ctx
+		first = ctx // a lost SYN is sent again after a second, and that says nothing about TLS
 	}
 	r = l.attempt(ctx, func() *refusal {
 		if r := s.secure(first, l, s.target); r != nil {
-			r.absent = r.absent && first != ctx
 			return r
 		}
 		return s.shake(l, s.target)

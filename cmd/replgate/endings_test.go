@@ -193,7 +193,7 @@ type provocation struct {
 
 // provocations are all of them but the two of a shutdown.
 func (e *endings) provocations() []provocation {
-	return slices.Concat(e.openings(), e.handshakes(), e.tlsFaults(), e.dials(), e.linkEnds(), e.frameFaults(), e.limits(), e.waits())
+	return slices.Concat(e.openings(), e.handshakes(), e.tlsFaults(), e.rotation(), e.dials(), e.linkEnds(), e.frameFaults(), e.limits(), e.waits())
 }
 
 // leave shuts the gate down with one link stuck inside a frame, one that is not,

@@ -44,21 +44,38 @@ func (p *process) obey(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
-// reload reads the configuration and everything that it names.
+// reload reads the configuration and everything that it names. Nobody waits for the
+// reading but whoever has asked: a file system may hang. What was taken meanwhile is
+// newer, so then it is read again.
 func (p *process) reload() (any, error) {
+	p.asked.Lock()
+	defer p.asked.Unlock()
+	for {
+		before := p.taken.Load()
+		r, err := read(p.path)
+		if out, done := p.takeAt(before, r, err); done {
+			return out, nil
+		}
+		if p.ended.Load() {
+			return nil, errDraining
+		}
+	}
+}
+
+// takeAt takes what was asked for, unless something else was taken since.
+func (p *process) takeAt(before uint64, r reading, err error) (out outcome, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended {
-		return nil, errDraining
+	if p.ended.Load() || p.taken.Load() != before {
+		return out, false
 	}
 	if p.server.Load() != nil {
 		p.manager.reloading()
 		defer p.manager.serving()
 	}
-	r, err := read(p.path)
-	out := p.take(r, err, true)
+	out = p.take(r, err, true)
 	p.watcher.SetPaths(credentialPaths(&p.files.loaded.Config))
-	return out, nil
+	return out, true
 }
 
 // changed takes credentials that were read anew. What it is given first is what the
@@ -66,7 +83,7 @@ func (p *process) reload() (any, error) {
 func (p *process) changed(fresh watch.Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended {
+	if p.ended.Load() {
 		return
 	}
 	known := !p.looked || len(p.wrong) == 0 // what was read last is what p.files holds
@@ -80,6 +97,7 @@ func (p *process) changed(fresh watch.Snapshot) {
 // take lets a reading apply, or says why not: in the log, in the metrics, and to who
 // has asked for it.
 func (p *process) take(r reading, err error, asked bool) outcome {
+	p.taken.Add(1)
 	kinds := p.kinds(r.files)
 	var out outcome
 	if err == nil {
@@ -127,10 +145,10 @@ func (p *process) kinds(files sources) map[string]bool {
 // try makes a gate of a reading and lets it take the place of the one before. On an
 // error that one stays.
 func (p *process) try(r reading) (out outcome, err error) {
-	if p.now == nil {
+	if p.now.Load() == nil {
 		p.files = r // what is waited for is what the newest configuration names
 	}
-	next, err := build(r.loaded, parts{log: p.log, registry: p.registry, memory: p.memory, read: r.files.Read, before: p.now})
+	next, err := build(r.loaded, parts{log: p.log, registry: p.registry, memory: p.memory, read: r.files.Read, before: p.now.Load()})
 	if err != nil {
 		return out, err
 	}
@@ -144,7 +162,7 @@ func (p *process) try(r reading) (out outcome, err error) {
 		}
 		cuts := s.WouldCut(next.settings)
 		err := s.Apply(next.settings)
-		if err == nil && p.now.settings.Mode == proxy.Permissive && next.settings.Mode == proxy.Strict {
+		if err == nil && p.now.Load().settings.Mode == proxy.Permissive && next.settings.Mode == proxy.Strict {
 			out.Cut = cuts
 		}
 		return err
@@ -152,7 +170,8 @@ func (p *process) try(r reading) (out outcome, err error) {
 	if err != nil {
 		return out, err
 	}
-	p.now, p.files, out.Applied = next, r, true
+	p.now.Store(next)
+	p.files, out.Applied = r, true
 	p.setLevel(next.config)
 	return out, nil
 }
@@ -191,20 +210,13 @@ func (p *process) begin(err error) {
 
 // start brings up the first gate that is whole.
 func (p *process) start() {
-	server, err := proxy.New(p.now.settings)
+	server, err := proxy.New(p.now.Load().settings)
 	if err != nil {
 		p.began <- &configError{err}
 		return
 	}
 	p.server.Store(server)
 	p.began <- server.Start(context.Background())
-}
-
-// end takes nothing any more; what is under way is over when it returns.
-func (p *process) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
 }
 
 // moved returns when no reload is in progress.
@@ -216,13 +228,13 @@ func (p *process) moved() {
 // tell logs what was read other than written and what should be looked at, each
 // once.
 func (p *process) tell() {
-	told := map[string]bool{}
-	for _, w := range p.now.warnings() {
+	told, now := map[string]bool{}, p.now.Load()
+	for _, w := range now.warnings() {
 		if told[w] = true; !p.told[w] {
 			p.log.Warn("configuration", "warning", w)
 		}
 	}
-	for _, n := range p.now.loaded.Notes {
+	for _, n := range now.loaded.Notes {
 		if told[n] = true; !p.told[n] {
 			p.log.Info("configuration", "note", n)
 		}

@@ -76,13 +76,15 @@ type process struct {
 	memory   proxy.Memory // nil: as long as the process lives
 	watcher  *watch.Watcher
 	server   atomic.Pointer[proxy.Server] // nil until the first gate that is whole
+	now      atomic.Pointer[gate]         // what applies; nil until the first one that is whole
 	began    chan error                   // what became of the first one's start, once
+	ended    atomic.Bool                  // nothing is taken any more
+	first    *configs.Config              // what needs a restart is as it says
 
-	first *configs.Config // what needs a restart is as it says
+	asked sync.Mutex    // one request at a time
+	taken atomic.Uint64 // readings
 
 	mu     sync.Mutex      // one reload at a time
-	ended  bool            // nothing is taken any more
-	now    *gate           // what applies; nil until the first one that is whole
 	files  reading         // what it was made of, or what is waited for
 	inUse  inUse           // of now
 	looked bool            // the watcher has looked once
@@ -166,15 +168,12 @@ func (p *process) run(ctx context.Context, stop func(), hangup <-chan os.Signal,
 // is done.
 func (p *process) serve(ctx context.Context, hangup <-chan os.Signal, missing error) error {
 	control, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	defer func() { // a reload that is under way is over before the drain begins
-		p.end()
-		cancel()
-		work.Wait()
-	}()
+	defer cancel()
+	defer p.ended.Store(true)
 	p.begin(missing)
-	work.Go(func() { p.follow(control) })
-	work.Go(func() { p.obey(control, hangup) })
+	// Nobody waits for their ends: a file system that hangs must not hold up a drain.
+	go p.follow(control)
+	go p.obey(control, hangup)
 	if began, err := p.await(ctx); !began || err != nil {
 		return err
 	}
@@ -216,7 +215,7 @@ func (p *process) drain(stop func()) error {
 	if server == nil {
 		return nil // it never served
 	}
-	deadline := p.now.config.Timeouts.Drain.Std()
+	deadline := p.now.Load().config.Timeouts.Drain.Std()
 	p.log.Info("draining", "deadline", deadline.String())
 	ctx, cancel := context.WithTimeout(second, deadline)
 	defer cancel()

@@ -49,7 +49,9 @@ func (m *maker) up() []int {
 	return ids
 }
 
-// harden puts one node after another behind a permissive gate.
+// harden puts one node after another behind a permissive gate. The roster is edited
+// only when Iggy is down and its gate is up: one that its manager starts again by
+// itself, whenever that is, finds a file that fits what is around it.
 func (m *maker) harden() (Phase, error) {
 	p := Phase{Name: PhaseHarden, Title: "every node behind a permissive gate, one at a time"}
 	for _, i := range m.down() {
@@ -76,7 +78,8 @@ func (m *maker) harden() (Phase, error) {
 	return p, nil
 }
 
-// strict forbids whatever is weaker than TLS, which nobody speaks any more.
+// strict forbids whatever is weaker than TLS, which nobody speaks any more. No link
+// is made anew for it, so every link is older than this phase when it is done.
 func (m *maker) strict() (Phase, error) {
 	p := Phase{Name: PhaseStrict, Title: "every gate strict"}
 	ready := m.whole()
@@ -107,7 +110,9 @@ func (m *maker) permissive() (Phase, error) {
 	return p, nil
 }
 
-// reload edits one line of a gate's configuration and lets the gate take it.
+// reload edits one line of a gate's configuration and lets the gate take it. Both
+// are one step: an edit alone changes nothing until the next restart, which would
+// come as a surprise then.
 func (m *maker) reload(i int, title string, before []Condition, old, new string) Step {
 	at, text := m.places[i], m.gateTOML(i)
 	e := Edit{1 + strings.Count(text[:strings.Index(text, modePermissive)], "\n"), old, new}
@@ -115,7 +120,8 @@ func (m *maker) reload(i int, title string, before []Condition, old, new string)
 		Commands: []Command{{i, []string{"replgate", "check", "--config", at.Gate}}, {i, m.ask(i, "reload")}}})
 }
 
-// back takes the gates away again, the last one first.
+// back takes the gates away again, the last one first. In this order too no gate
+// dials a replica that has none: who has gone back dials the ones that have not.
 func (m *maker) back() (Phase, error) {
 	p := Phase{Name: PhaseBack, Title: "every node as it was, one at a time"}
 	for _, i := range m.up() {
@@ -177,7 +183,8 @@ func reversed(edits []FileEdit) []FileEdit {
 	return out
 }
 
-// files are what a gate reads.
+// files are what a gate reads. What it reads and the plan cannot hold is in the same
+// list: a step that leaves a gate without its secret is no step.
 func (m *maker) files(i int) []File {
 	p := m.places[i]
 	return []File{

@@ -24,6 +24,7 @@ func (p *Plan) Text(w io.Writer) error {
 	return err
 }
 
+// text is a plan on its way to paper.
 type text struct {
 	plan *Plan
 	out  strings.Builder
@@ -34,7 +35,9 @@ type text struct {
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(&t.out, format+"\n", args...) }
 
-// head is what one must know before the first step.
+// head is what one must know before the first step: where everything will stand,
+// what is true of this cluster, what has to be made by hand, and how to read a
+// step.
 func (t *text) head() {
 	t.line("# From plaintext to strict, and back: cluster %q\n", t.plan.Cluster)
 	t.line("| replica | node | dialed at, as before | its Iggy goes to | its gate takes it to peers at |\n|---|---|---|---|---|")
@@ -71,6 +74,7 @@ func orNone(s string) string {
 	return s
 }
 
+// name is a node's in the roster: people know hosts by it and not by their ids.
 func (t *text) name(node int) string {
 	if node == Every {
 		return "every node"
@@ -78,6 +82,8 @@ func (t *text) name(node int) string {
 	return t.plan.Nodes[node].Name
 }
 
+// step is one heading with all that belongs to it, in the order in which it is
+// carried out. Commands for another node than the heading's say so above.
 func (t *text) step(phase Phase, s Step) {
 	t.line("\n### Step %d. %s: %s", s.Number, t.name(s.Node), s.Title)
 	if s.Why != "" {
@@ -109,13 +115,15 @@ func (t *text) step(phase Phase, s Step) {
 	}
 }
 
+// block is what can be given to a shell as it stands.
 func (t *text) block(commands []string) {
 	if commands != nil {
 		t.line("\n```sh\n%s\n```", strings.Join(commands, "\n"))
 	}
 }
 
-// conditions prints a list once; where the next step asks for the same, it says so.
+// conditions prints a list once; where the next step asks for the same, it says so:
+// the whole cluster is asked for again and again, and only news should catch the eye.
 func (t *text) conditions(word string, number int, list []Condition) {
 	if len(list) == 0 {
 		return
@@ -182,7 +190,8 @@ func (t *text) files(s Step) {
 var plainLine = regexp.MustCompile(`^[a-z_]+ = "[a-z]+"$`)
 
 // editCommand changes a file that is there, and nothing when it is not as the plan
-// knows it.
+// knows it. patch finds a hunk also where a host's own file has it on another line;
+// hunks have no context, which might hold what is not to be printed.
 func editCommand(e FileEdit) string {
 	if len(e.Changes) == 1 && plainLine.MatchString(e.Changes[0].Old) && plainLine.MatchString(e.Changes[0].New) {
 		return fmt.Sprintf("sed -i 's/^%s$/%s/' %s", e.Changes[0].Old, e.Changes[0].New, word(e.Path))

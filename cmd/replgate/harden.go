@@ -11,6 +11,8 @@ import (
 	"github.com/replgate/replgate/harden"
 )
 
+// newHarden holds what is asked for before a gate runs; what changes a running one
+// has commands of its own.
 func newHarden() *cobra.Command {
 	cmd := &cobra.Command{Use: "harden", Short: "Take a running plaintext cluster behind gates", Args: cobra.NoArgs, RunE: showHelp}
 	cmd.AddCommand(newHardenPlan())
@@ -104,7 +106,9 @@ func (f *planFlags) plan() (*harden.Plan, error) {
 	return harden.New(c, f.options)
 }
 
-// notPlaintext are the faults of a cluster that this plan is not for.
+// notPlaintext are the faults of a cluster that this plan is not for. Where Iggy has
+// a secret already, a gate must speak it on both legs, and nothing is gained by
+// permissive mode: each node can get its gate by itself.
 func notPlaintext(iggy *configs.Iggy) (faults configs.Faults) {
 	if !iggy.Enabled {
 		faults = append(faults, iggy.Fault("cluster.enabled", "expected true, found a replica that opens no replica port; there is no cluster to harden"))

@@ -44,7 +44,7 @@ race: ## all tests, fuzz seeds included, with the race detector
 
 .PHONY: soak
 soak: ## the long variants: 100,000 failing connections, thousands of strangers, stalls of half a minute
-	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink' ./cmd/replgate
+	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink|NeverMissed' ./cmd/replgate
 
 # `go test -fuzz` takes one target of one package at a time.
 .PHONY: fuzz

@@ -48,8 +48,8 @@ guards: ## allocations, system calls, memory and the cost of the rules, without 
 	$(GO) test -run 'Guard|Allocate' ./wire ./policy ./proxy
 
 .PHONY: soak
-soak: ## the long variants: 100,000 failing connections, thousands of strangers, stalls of half a minute, every wrong plan
-	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink' ./cmd/replgate
+soak: ## the long variants: 100,000 failing connections, thousands of strangers and swaps of files, stalls of half a minute, every wrong plan
+	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'NothingLeaks|Strangers|Stalled|SeriesAreBounded|Backpressure|IdleLink|NeverMissed' ./cmd/replgate
 	REPLGATE_SOAK=1 $(GO) test -timeout 60m -run 'Mutants' ./harden
 
 # `go test -fuzz` takes one target of one package at a time.

@@ -18,9 +18,7 @@ func TestProofsSurviveARestart(t *testing.T) {
 	s := prepareOnVault(t, o, 0)
 	s.edit("[gate]\n", "[gate]\nstate_dir = \""+filepath.Join(t.TempDir(), "state")+"\"\n")
 	s.start(o)
-	if _, logged := s.gate.Find("msg", "no memory"); !logged {
-		t.Error("got no line of an empty memory, want one")
-	}
+	s.wantLines("msg", "no memory", 1)
 	plain := caller{pair: mac.Pair{Dialer: 0, Acceptor: 1}, security: "plaintext"}
 	come := func() error {
 		b, err := s.tryArrive(plain)
@@ -76,7 +74,7 @@ func TestSwitchToStrict(t *testing.T) {
 	if code, out := s.control("reload"); code != exitOK || !strings.Contains(out, "\nstrict cuts: "+cuts+"\n") {
 		t.Errorf("got exit code %d and\n%swant who is cut", code, out)
 	}
-	if lines := logLines(s.gate, "got", cuts); len(lines) != 1 || lines[0]["msg"] != "strict cuts a peer" {
+	if lines := s.wantLines("got", cuts, 1); lines[0]["msg"] != "strict cuts a peer" {
 		t.Errorf("got lines %v, want who is cut", lines)
 	}
 	go endOnEnd(b.near)

@@ -155,15 +155,25 @@ func (s *stage) wantServed(security string) {
 // wantRefusals counts the lines of refused reloads with a reason.
 func (s *stage) wantRefusals(reason string, want int) {
 	s.t.Helper()
-	lines := logLines(s.gate, "reason", reason)
-	if len(lines) != want {
-		s.t.Errorf("got %d lines with reason %s, want %d:\n%s", len(lines), reason, want, tail(s.gate.Log(), 10))
-	}
-	for _, l := range lines {
+	for _, l := range s.wantLines("reason", reason, want) {
 		if l["msg"] != "reload refused" || l["got"] == "" {
 			s.t.Errorf("got %v, want a refused reload with its fault", l)
 		}
 	}
+}
+
+// wantLines waits for so many lines of the log, which comes through a pipe, and
+// takes no more.
+func (s *stage) wantLines(field, word string, want int) (lines []map[string]any) {
+	s.t.Helper()
+	eventually(s.t, fmt.Sprintf("%d lines with %s=%s", want, field, word), func() bool {
+		lines = logLines(s.gate, field, word)
+		return len(lines) >= want
+	})
+	if len(lines) > want {
+		s.t.Errorf("got %d lines with %s=%s, want %d:\n%s", len(lines), field, word, want, tail(s.gate.Log(), 10))
+	}
+	return lines
 }
 
 // T6: each fault of a secret's file has its own reason, and the secret before goes
@@ -191,9 +201,7 @@ func TestSecretFaultsKeepTheSecret(t *testing.T) {
 	if after, generation := s.inUse("secret"); after != before || generation != "1" {
 		t.Errorf("got secret %s of generation %s, want %s of generation 1: a line end is no part of it", after, generation, before)
 	}
-	if lines := logLines(s.gate, "note", "cluster.auth.shared_secret_file: the last newline of "+s.vault.path("secret")+" is not part of the secret"); len(lines) != 1 {
-		t.Errorf("got %d notes of the line end, want one", len(lines))
-	}
+	s.wantLines("note", "cluster.auth.shared_secret_file: the last newline of "+s.vault.path("secret")+" is not part of the secret", 1)
 	if strings.Contains(s.gate.Log(), secretOne[:16]) {
 		t.Error("got a part of the secret in the log")
 	}

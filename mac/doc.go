@@ -12,6 +12,9 @@
 //	Finish(mac_d)         ->
 //	frames                <->      frames
 //
+// Two gates also show each other, by a handshake that leads to no link, which
+// secrets they hold: see [Showing].
+//
 // With authentication off a Hello without a nonce is the whole handshake. What
 // is proved is membership of the cluster, not which replica speaks.
 package mac

@@ -118,3 +118,35 @@ func TestEveryBitIsProved(t *testing.T) {
 		}
 	}
 }
+
+// FuzzShowing: an arbitrary Finish and an arbitrary receipt. Nothing shows a secret
+// but the honest MAC, and nothing binds it to the link but the honest nonce.
+func FuzzShowing(f *testing.F) {
+	seeds(f)
+	opts, links := holding(f, secretOne), [2]mac.Session{session(1), session(1)}
+	honest := show(f, opts, opts, mac.SlotCurrent, links, straight)
+	f.Add(honest.finish[:])
+	f.Add(honest.receipt[:])
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		h := head(frame)
+		for _, of := range []wire.Header{honest.finish, honest.receipt} {
+			s := show(t, opts, opts, mac.SlotCurrent, links, func(on *wire.Header) {
+				if on.Command() == of.Command() {
+					*on = *h
+				}
+			})
+			isFinish := of.Command() == wire.ReplicaFinish
+			err, linked := s.receiptErr, s.dialerLinked
+			if isFinish {
+				err, linked = s.finishErr, s.acceptorLinked
+			}
+			sameMAC := h.Command() == of.Command() && bytes.Equal(h.MAC(), of.MAC())
+			switch {
+			case err == nil && !sameMAC, linked && !bytes.Equal(h.Nonce(), of.Nonce()):
+				t.Fatalf("as %v: took %x, linked %v", of.Command(), h, linked)
+			case *h == of && (err != nil || !linked):
+				t.Fatalf("as %v: refused the honest frame: %v, linked %v", of.Command(), err, linked)
+			}
+		}
+	})
+}

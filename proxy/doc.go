@@ -3,6 +3,12 @@
 // room with sockets and goroutines on the data path. It knows no TOML, no
 // Prometheus and no certificate files: those come as Settings.
 //
+// Beside the road: remake ends in order what applied settings no longer support,
+// proofs knows which secrets each replica has proved, show lets gates show each
+// other theirs, and rotation says whether a next step would cut anybody. Their two
+// goroutines, remakeLoop and showLoop (with one for each peer in a round), end with
+// the shutdown, which waits for them.
+//
 // The files stand in the order a byte travels:
 //
 //	server     owns listeners and links, starts and stops them

@@ -20,6 +20,10 @@ type Identity struct {
 	Name string
 	// NotAfter is the end of the certificate's time, zero where none was shown.
 	NotAfter time.Time
+	// Ignored says why a certificate that was shown counts as none, nil where none
+	// was passed over. Of a live leg it is news: the leg has lost what it was known
+	// by.
+	Ignored *TLSFault
 }
 
 // level is the identity's level: a leg without TLS, or without a word about it,

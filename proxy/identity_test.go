@@ -87,8 +87,9 @@ type identities struct {
 	own     tls.Certificate
 	roots   *x509.CertPool
 	revoked []*x509.Certificate
-	// require refuses who shows none; expired has everybody's certificate expire.
-	require, expired bool
+	// require refuses who shows none; expired has everybody's certificate expire;
+	// lenient passes over a certificate that nobody vouches for.
+	require, expired, lenient bool
 }
 
 func (c identities) Server() (*tls.Config, func(error) proxy.TLSFault) {
@@ -125,6 +126,8 @@ func (c identities) Identify(state tls.ConnectionState, id uint8) (proxy.Identit
 	leaf := state.PeerCertificates[0]
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: c.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	switch {
+	case err != nil && c.lenient:
+		return proxy.Identity{Level: proxy.ByMembership, Ignored: &proxy.TLSFault{Ending: proxy.TLSUnknownCA, Detail: err.Error()}}, nil
 	case err != nil:
 		return fault(proxy.TLSUnknownCA, err.Error())
 	case slices.ContainsFunc(c.revoked, leaf.Equal):
@@ -341,6 +344,26 @@ func TestRemovedCA(t *testing.T) {
 	k.makeEgress()
 }
 
+// Where a certificate may count as none, a link loses with its CA what it was known
+// by, and is made anew; one that had nothing to lose is left alone.
+func TestRemovedCAWhereNoneIsRequired(t *testing.T) {
+	k := startKnown(t, spec{far: proxy.TLS, change: func(s *proxy.Settings) { s.ReauthWindow = time.Second }})
+	stranger := found(t)
+	k.credentials.lenient = true
+	k.apply(func(s *proxy.Settings) { s.Credentials = k.credentials })
+	k.shows[0] = stranger.leaf(0) // passed over from the beginning
+	in, out := k.makeIngress(), k.makeEgress()
+	k.credentials.roots = found(t).roots()
+	k.apply(func(s *proxy.Settings) { s.Credentials = k.credentials })
+	ended(t, out.far)
+	hangUp(out.far, out.near)
+	k.wantClosed("reauth")
+	silent(t, in.far.TCP, 1200*time.Millisecond, "it is known by its secret, as before")
+	if closed := k.closedNow(); len(closed) != 1 || closed[0] != "2 egress tls reauth" {
+		t.Errorf("got links closed %q, want the one that had a certificate", closed)
+	}
+}
+
 // T11: a revoked certificate's link is closed within five seconds, in the middle of
 // a frame if need be, and the redial is refused with the same word. Nobody waits
 // for anybody, and other links are not touched.
@@ -380,6 +403,29 @@ func TestRevokedCertificate(t *testing.T) {
 			send(t, other.near, commit(1, 9))
 			receive(t, other.far, commit(1, 9))
 		})
+	}
+}
+
+// A revocation waits for nobody: not for a peer that is being waited for.
+func TestRevokedWhileAnotherIsAwaited(t *testing.T) {
+	k := startKnown(t, spec{far: proxy.TLS})
+	in, out := k.makeIngress(), k.makeEgress()
+	remove := func(s *proxy.Settings) { s.Keys, s.Credentials = stranger, k.credentials }
+	k.apply(remove)
+	ended(t, in.far)
+	hangUp(in.far, in.near) // and it does not come back, for which it has ten seconds
+	k.await("the first end", func() bool { return len(k.closed) == 1 })
+	began := time.Now()
+	k.credentials.revoked = []*x509.Certificate{k.shows[2].Leaf}
+	k.apply(remove)
+	ended(t, out.near)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("got the link closed after %v, want within 5s", took)
+	}
+	hangUp(out.far, out.near)
+	k.await("the second end", func() bool { return len(k.closed) == 2 })
+	if closed := k.closedNow(); closed[1] != "2 egress tls peer_cert_revoked" {
+		t.Errorf("got links closed %q", closed)
 	}
 }
 

@@ -148,6 +148,9 @@ func (s *Server) unsupportedLeg(set *Settings, l *leg, needs Security) (Ending, 
 	identity, fault := set.identify(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if fault == nil && identity.Ignored != nil && l.identity.Ignored == nil {
+		fault = identity.Ignored
+	}
 	switch {
 	case fault == nil:
 		l.identity = identity

@@ -110,6 +110,7 @@ func TestRemakeAtAFramesEnd(t *testing.T) {
 	receive(t, e.near, commit(0, 1), frame[:1000])
 	g.apply(func(s *proxy.Settings) { s.Keys = stranger })
 	g.await("the order", func() bool { return strings.Contains(g.log.String(), "link not supported any more") })
+	silent(t, e.far.TCP, 600*time.Millisecond, "the frame has not come to its end")
 	send(t, e.far, frame[half:])
 	receive(t, e.near, frame[1000:])
 	ended(t, e.near)

@@ -199,6 +199,40 @@ func TestRotationKnowsTheLocalReplica(t *testing.T) {
 	}
 }
 
+// A peer that signs with the new secret may still have a link that the old one made:
+// the removal of that one would have it made anew, so it is not safe.
+func TestRotationAwaitsALink(t *testing.T) {
+	g := start(t, spec{far: proxy.PSK})
+	g.openIngress()
+	g.apply(func(s *proxy.Settings) { s.Keys = rolled(newSecret, "capture secret one, 32+ bytes long!") })
+	s := g.shower(rolled(newSecret), mac.SlotCurrent)
+	s.goOn(t, func(*wire.Header) {})
+	if _, err := s.Receipt(readHeader(t, s), mac.Session{}); err != nil {
+		t.Fatal(err)
+	}
+	r := g.server.Rotation()
+	if i := slices.IndexFunc(r.Awaited, func(a proxy.Awaited) bool { return a.Peer == 0 }); i < 0 || !strings.HasPrefix(r.Awaited[i].For, "a link that the new secret proves") || r.Safe {
+		t.Errorf("got %+v, want replica 0 awaited for its link", r)
+	}
+	if p := g.rotationOf(0); p.Signs != "new" || !p.Linked || p.LinkProven {
+		t.Errorf("got %+v, want one that signs with the new secret on another connection than its link", p)
+	}
+}
+
+// What a peer shows as its other secret it holds, and does not sign with.
+func TestShownIsNotSignedWith(t *testing.T) {
+	g := start(t, spec{far: proxy.PSK})
+	g.apply(func(s *proxy.Settings) { s.Keys = two() })
+	s := g.shower(two(), mac.SlotPrevious)
+	s.goOn(t, func(*wire.Header) {})
+	if _, err := s.Receipt(readHeader(t, s), mac.Session{}); err != nil {
+		t.Fatal(err)
+	}
+	if p := g.rotationOf(0); p.SignsWith != "" || len(p.Holds) != 1 || p.Holds[0].Name != "new" {
+		t.Errorf("got %+v, want one that holds the new secret and was not seen to sign", p)
+	}
+}
+
 // The status has the secret that each peer last proved, and what is known of who
 // it is.
 func TestStatusOfASecret(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/wire"
@@ -30,7 +31,8 @@ type Conn struct {
 	TCP *net.TCPConn
 }
 
-// Dial connects to addr and takes the dialer's half of the handshake.
+// Dial connects to addr and takes the dialer's half of the handshake, both before
+// ctx ends.
 func (v Voice) Dial(ctx context.Context, addr string) (*Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -38,11 +40,14 @@ func (v Voice) Dial(ctx context.Context, addr string) (*Conn, error) {
 		return nil, err
 	}
 	conn := &Conn{Conn: c, TCP: c.(*net.TCPConn)}
+	if deadline, ok := ctx.Deadline(); ok { // for who does not answer a Hello
+		c.SetDeadline(deadline)
+	}
 	if err := v.dial(ctx, conn); err != nil {
 		c.Close()
 		return nil, err
 	}
-	return conn, nil
+	return conn, c.SetDeadline(time.Time{})
 }
 
 func (v Voice) dial(ctx context.Context, c *Conn) error {

@@ -225,6 +225,12 @@ func TestNewcomerWhileALinkIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer far[i].TCP.Close()
+		// The newest is the one that is proven last: a Finish that lies in a socket
+		// is not.
+		want := fmt.Sprintf("session %d proven", i+1)
+		eventually(t, want, func() bool {
+			return s.metrics().Sum("replgate_handshakes_total", `role="acceptor"`, `result="ok"`) > float64(i)
+		})
 	}
 	near, err := s.local.next(0)
 	if err != nil {

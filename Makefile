@@ -63,7 +63,7 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 
 # As root, on Linux: it makes a network namespace, and installs the peers that Debian has.
 .PHONY: bench
-bench: ## gates beside HAProxy, nginx and others, about 15 minutes; writes dist/bench.json and dist/bench.md
+bench: ## gates beside HAProxy, nginx and others, about ten minutes; writes dist/bench.json and dist/bench.md
 	@mkdir -p bin dist && $(GO) build -o bin/bench ./internal/bench && bin/bench -json dist/bench.json -page dist/bench.md
 
 .PHONY: bench-quick

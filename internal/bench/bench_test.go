@@ -138,6 +138,25 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
+// TestReport: the page says of each goal what was measured, and of what could not
+// be that it was not.
+func TestReport(t *testing.T) {
+	b := &bench{field: &field{}, missing: []string{"ghostunnel"}, buffers: map[string][]int{"replgate/pair": {bufferSize}},
+		samples: []sample{sampleOf("replgate/pair", 0, 2), sampleOf("haproxy/pair", 0, 1)}}
+	var page strings.Builder
+	b.report().write(&page)
+	for _, want := range []string{
+		"Not on this machine, and so not measured: ghostunnel.",
+		"| TLS pair against the best tuned peer | " + frames1K.name() + " | MB/s | ≥ 1.10 | 2.00 [2.00..2.00] | holds |",
+		"| TLS pair against ghostunnel | " + frames1K.name() + " | MB/s | ≥ 2.50 | – | not measured |",
+		"| " + frames1K.name() + " | haproxy/pair | MB/s | 1.00 [1.00..1.00] |",
+	} {
+		if !strings.Contains(page.String(), want+"\n") {
+			t.Errorf("got no line %q in\n%s", want, page.String())
+		}
+	}
+}
+
 // TestReadBack: the words that ss and the relays answer with.
 func TestReadBack(t *testing.T) {
 	for text, want := range map[string]string{

@@ -113,11 +113,18 @@ func (r report) write(w io.Writer) {
 		if one.AtMost {
 			sign = "≤"
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s %s | %s [%s..%s] | %s |\n", one.Goal, one.Cell, one.Value, sign, short(one.Bound),
-			short(one.Median), short(one.Min), short(one.Max), one.Verdict)
+		measured := "–"
+		if one.Rounds > 0 {
+			measured = spread(one.Median, one.Min, one.Max)
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s %s | %s | %s |\n", one.Goal, one.Cell, one.Value, sign, short(one.Bound), measured, one.Verdict)
 	}
 	fmt.Fprintf(w, "\nMedians of all samples:\n\n| cell | target | value | median [min..max] |\n|---|---|---|---|\n")
 	r.medians(w)
+}
+
+func spread(median, least, most float64) string {
+	return fmt.Sprintf("%s [%s..%s]", short(median), short(least), short(most))
 }
 
 func short(v float64) string {
@@ -156,7 +163,7 @@ func (r report) medians(w io.Writer) {
 		return strings.Compare(a.cell+a.value+a.target, b.cell+b.value+b.target)
 	})
 	for _, k := range order {
-		fmt.Fprintf(w, "| %s | %s | %s | %s [%s..%s] |\n", k.cell, k.target, k.value, short(median(all[k])), short(slices.Min(all[k])), short(slices.Max(all[k])))
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", k.cell, k.target, k.value, spread(median(all[k]), slices.Min(all[k]), slices.Max(all[k])))
 	}
 }
 

@@ -37,7 +37,8 @@ func start(dir, name string, pinned bool, argv ...string) (*process, error) {
 	}
 	defer out.Close()
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// Not SIGKILL: a master that is killed leaves its workers.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -62,16 +62,7 @@ const (
 // run carries frames until the link ends, and ends both legs.
 func (l *link) run() {
 	defer l.server.open.Add(-1)
-	refused := l.server.enter(l)
-	v := l.visit
-	l.visit = nil // a link lives for weeks; what its handshake needed does not
-	l.server.release(v)
-	if refused != "" {
-		v.discard(l)
-		v.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
-	}
-	v.cancel(nil)
-	if refused != "" {
+	if !l.enter() {
 		return
 	}
 	defer l.server.leave(l)
@@ -83,6 +74,22 @@ func (l *link) run() {
 	other.Wait()
 	l.force.Stop()
 	l.closed(l.judgeEnds(l.ends[0], l.ends[1]))
+}
+
+// enter gives the link its place, or refuses it, and lets its visit go: a link
+// lives for weeks, what its handshake needed does not.
+func (l *link) enter() bool {
+	v := l.visit
+	defer v.cancel(nil)
+	refused := l.server.enter(l)
+	l.visit = nil
+	l.server.release(v)
+	if refused == "" {
+		return true
+	}
+	v.discard(l)
+	v.refuse(&refusal{ending: refused, got: "a link in its place", want: "an empty one"})
+	return false
 }
 
 // pumped takes a pump's end. The first one stops the other pump.

@@ -21,7 +21,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{ca: newCA(t, "our ca"), other: newCA(t, "other ca"),
-		template: must[*certs.Template](t)(certs.NewTemplate(certs.DefaultIdentity, "td", "prod"))}
+		template: must[*certs.Template](t)(certs.NewTemplate(usualIdentity, "td", "prod"))}
 	w.middle = sign(t, w.ca, ecdsaKey(t), func(c *x509.Certificate) { c.IsCA = true; c.Subject.CommonName = "middle" })
 	w.good, w.gone = w.leaf(t, "spiffe://td/iggy/prod/1"), w.leaf(t, "spiffe://td/iggy/prod/1")
 	w.bare = w.leaf(t)

@@ -113,7 +113,7 @@ func TestNotesOnExpiry(t *testing.T) { // T45
 
 func TestNotesOnIdentity(t *testing.T) {
 	ca := newCA(t, "ca")
-	template := must[*certs.Template](t)(certs.NewTemplate(certs.DefaultIdentity, "example.org", "prod"))
+	template := must[*certs.Template](t)(certs.NewTemplate(usualIdentity, "example.org", "prod"))
 	one, two := "spiffe://example.org/iggy/prod/1", "spiffe://example.org/iggy/prod/2"
 	both := func(c *x509.Certificate) {
 		named(one)(c)

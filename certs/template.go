@@ -10,10 +10,6 @@ import (
 	"strings"
 )
 
-// DefaultIdentity is the template of a configuration that sets a trust domain and
-// no template of its own.
-const DefaultIdentity = "spiffe://{trust_domain}/iggy/{cluster}/{replica}"
-
 // The placeholders of a template.
 const (
 	holdTrustDomain = "{trust_domain}"

@@ -10,10 +10,13 @@ import (
 	"github.com/replgate/replgate/certs"
 )
 
+// usualIdentity is the template that a configuration with a trust domain gets.
+const usualIdentity = "spiffe://{trust_domain}/iggy/{cluster}/{replica}"
+
 func TestTemplateNames(t *testing.T) {
 	for _, row := range []struct{ text, domain, cluster, want string }{
-		{certs.DefaultIdentity, "example.org", "prod", "spiffe://example.org/iggy/prod/7"},
-		{certs.DefaultIdentity, "td_1", "Prod.EU-1", "spiffe://td_1/iggy/Prod.EU-1/7"},
+		{usualIdentity, "example.org", "prod", "spiffe://example.org/iggy/prod/7"},
+		{usualIdentity, "td_1", "Prod.EU-1", "spiffe://td_1/iggy/Prod.EU-1/7"},
 		{"spiffe://td/ns/iggy/sa/iggy-{replica}", "", "any name at all", "spiffe://td/ns/iggy/sa/iggy-7"},
 		{"iggy-{replica}.iggy.{cluster}.svc", "", "Prod", "iggy-7.iggy.prod.svc"},
 		{"{replica}.{cluster}.{trust_domain}", "Example.org", "a.b", "7.a.b.example.org"},
@@ -37,13 +40,13 @@ func TestTemplateRefuses(t *testing.T) {
 		{"spiffe://td/{}/{replica}", "td", "c", `"{}"`},
 		{"spiffe://td/{replica}/{", "td", "c", `"{"`},
 		{"spiffe://td/}{replica}", "td", "c", `"}255"`},
-		{certs.DefaultIdentity, "", "c", "{trust_domain}"},
-		{certs.DefaultIdentity, "td", "", "{cluster}"},
-		{certs.DefaultIdentity, "td", "two words", `"two words"`},
-		{certs.DefaultIdentity, "td", "a/b", `"a/b"`},
-		{certs.DefaultIdentity, "td", "{replica}", `"{replica}"`},
-		{certs.DefaultIdentity, "td", "..", "path segment"},
-		{certs.DefaultIdentity, "TD", "c", "lower-case"},
+		{usualIdentity, "", "c", "{trust_domain}"},
+		{usualIdentity, "td", "", "{cluster}"},
+		{usualIdentity, "td", "two words", `"two words"`},
+		{usualIdentity, "td", "a/b", `"a/b"`},
+		{usualIdentity, "td", "{replica}", `"{replica}"`},
+		{usualIdentity, "td", "..", "path segment"},
+		{usualIdentity, "TD", "c", "lower-case"},
 		{"spiffe:///{replica}", "td", "c", "trust domain"},
 		{"spiffe://td:8443/{replica}", "td", "c", "trust domain"},
 		{"spiffe://user@td/{replica}", "td", "c", "trust domain"},
@@ -76,7 +79,7 @@ func TestTemplateRefuses(t *testing.T) {
 // FuzzTemplate: what a template calls a replica is found again in a certificate,
 // and is nobody else's.
 func FuzzTemplate(f *testing.F) {
-	f.Add(certs.DefaultIdentity, "example.org", "prod", uint8(1))
+	f.Add(usualIdentity, "example.org", "prod", uint8(1))
 	f.Add("iggy-{replica}.{cluster}.svc", "", "a.b", uint8(255))
 	f.Add("{replica}{replica}", "", "", uint8(0))
 	f.Fuzz(func(t *testing.T, text, domain, cluster string, replica uint8) {
@@ -101,7 +104,7 @@ func FuzzTemplate(f *testing.F) {
 // The names in a certificate, and what they make of its holder. 127.0.0.1 is a
 // SAN of all, as native certificates have it.
 func TestTemplateAgainstCertificates(t *testing.T) {
-	const uri, dns = certs.DefaultIdentity, "iggy-{replica}.{cluster}.svc"
+	const uri, dns = usualIdentity, "iggy-{replica}.{cluster}.svc"
 	ca := newCA(t, "ca")
 	for _, row := range []struct {
 		template string

@@ -3,9 +3,9 @@
 package main
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 
+	"github.com/replgate/replgate/internal/replica/standin"
 	"github.com/replgate/replgate/mac"
 	"github.com/replgate/replgate/wire"
 )
@@ -78,7 +78,7 @@ const (
 // train is a run of whole frames of size bytes each, at least 1 MiB in all, so
 // that a burst is many trains. Its contents do not repeat inside a frame.
 func train(size int, kind body) []byte {
-	random := rand.New(rand.NewPCG(uint64(size), 7))
+	random := rand.NewChaCha8([32]byte{byte(size >> 8)})
 	var out []byte
 	for len(out) < 1<<20 {
 		switch {
@@ -97,7 +97,7 @@ func train(size int, kind body) []byte {
 // trainFrames is how many frames of size bytes a train has.
 func trainFrames(size int) int { return (1<<20 + size - 1) / size }
 
-func chunk(size int, random *rand.Rand) []byte {
+func chunk(size int, random *rand.ChaCha8) []byte {
 	frame := make([]byte, size)
 	h := (*wire.Header)(frame)
 	h.SetCommand(wire.StateChunk)
@@ -106,20 +106,15 @@ func chunk(size int, random *rand.Rand) []byte {
 	wire.ChunkNonce.Set(h, wire.U128{Lo: 1})
 	wire.ChunkGroup.Set(h, groupLoad)
 	wire.Seal(h)
-	noise(frame[wire.HeaderSize:], random)
+	random.Read(frame[wire.HeaderSize:]) // never fails
 	return frame
 }
 
 // prepare is a SendMessages prepare with one message.
-func prepare(size int, random *rand.Rand) []byte {
+func prepare(size int, random *rand.ChaCha8) []byte {
 	frame := make([]byte, size)
 	h, batch := (*wire.Header)(frame), frame[wire.HeaderSize:]
-	payload := batch[wire.BatchHeaderSize+wire.MessageHeaderSize:]
-	noise(payload, random)
-	binary.LittleEndian.PutUint64(batch[wire.BatchLength:], uint64(len(batch)))
-	binary.LittleEndian.PutUint32(batch[wire.BatchCount:], 1)
-	batch[wire.BatchHeaderSize+wire.MessageID] = 1
-	binary.LittleEndian.PutUint32(batch[wire.BatchHeaderSize+wire.MessagePayload:], uint32(len(payload)))
+	copy(batch, standin.Batch(1, len(batch)-wire.BatchHeaderSize-wire.MessageHeaderSize, rand.New(random)))
 	wire.SealBatch(batch)
 	h.SetCommand(wire.Prepare)
 	h.SetClusterID(cluster)
@@ -129,13 +124,4 @@ func prepare(size int, random *rand.Rand) []byte {
 	wire.PrepareGroup.Set(h, groupLoad)
 	wire.Seal(h)
 	return frame
-}
-
-func noise(b []byte, random *rand.Rand) {
-	for ; len(b) >= 8; b = b[8:] {
-		binary.LittleEndian.PutUint64(b, random.Uint64())
-	}
-	for i := range b {
-		b[i] = byte(random.Uint32())
-	}
 }

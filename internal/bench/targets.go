@@ -140,22 +140,24 @@ func (f *field) way(maker string, n need) (*target, error) {
 		t.entry.address = sinkAddress
 		return t, nil
 	case "splice":
-		t.entry.address = f.address()
-		return t, f.run(t, "splice", []string{f.self, "splice", t.entry.address})
+		listen := f.address()
+		return t, f.run(t, "splice", listen, []string{f.self, "splice", listen})
 	case ours:
 		return t, f.gated(t)
 	}
 	return t, f.relayed(t)
 }
 
-// run starts one process of a target.
-func (f *field) run(t *target, name string, argv []string) error {
+// run starts one process of a target, which is entered there from then on, and
+// waits until it listens.
+func (f *field) run(t *target, name, listen string, argv []string) error {
 	p, err := start(f.dir, fmt.Sprintf("%s-%d", name, f.ports), t.pinned, argv...)
 	if err != nil {
 		return err
 	}
 	t.processes = append(t.processes, p)
-	return nil
+	t.entry.address = listen
+	return listens(listen)
 }
 
 // gated puts one or two gates into a target.
@@ -188,11 +190,7 @@ func (f *field) startGates(t *target) error {
 		if err != nil {
 			return err
 		}
-		if err := f.run(t, g.name, []string{f.binary, "run", "--config", path}); err != nil {
-			return err
-		}
-		t.entry.address = g.listen
-		if err := listens(g.listen); err != nil {
+		if err := f.run(t, g.name, g.listen, []string{f.binary, "run", "--config", path}); err != nil {
 			return err
 		}
 	}
@@ -218,11 +216,7 @@ func (f *field) relayed(t *target) error {
 		if err != nil {
 			return err
 		}
-		if err := f.run(t, r.name(), argv); err != nil {
-			return err
-		}
-		t.entry.address = r.listen
-		if err := listens(r.listen); err != nil {
+		if err := f.run(t, r.name(), r.listen, argv); err != nil {
 			return err
 		}
 	}

@@ -158,11 +158,14 @@ func (l *link) order(e Ending, grace time.Duration) {
 	time.AfterFunc(grace, l.expire) // a pump may be blocked on its reader
 }
 
-// ending reports whether the link's legs are closing or about to.
+// ending reports whether the link's legs are closing or about to: by this gate's
+// order, or because the other end of one of them has gone, even if no pump has
+// come to read that yet.
 func (l *link) ending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ended || l.ordered != ""
+	return l.ended || l.ordered != "" || len(l.ends) > 0 ||
+		l.near.tcp.state() != stateOpen || l.far.Load().tcp.state() != stateOpen
 }
 
 // cut ends the link at once, inside a frame if need be. It reports whether there
